@@ -1,0 +1,71 @@
+"""A model of the mind: caches that are plain lists of token ids, and logits that a formula gives.
+
+It takes the place of the network and its caches, so that the loop's logic can be tested exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from toolkit.generation import statistics
+from toolkit.generation.engine import Drawn, Statistics
+from toolkit.generation.sampling import Sampler
+
+Rule = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def hashed_logits(vocabulary: int = 11, scale: float = 2.0) -> Rule:
+    """Logits that depend on every token so far, and on nothing else."""
+
+    def rule(ids: tuple[int, ...]) -> np.ndarray:
+        return np.random.default_rng(ids).normal(0, scale, vocabulary).astype(np.float32)
+
+    return rule
+
+
+class MockBatch:
+    """A batch whose caches are the token ids that each row has read. Counts what was asked of it."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.rows: list[tuple[int, ...]] = []
+        self.prefilled: list[tuple[int, ...]] = []
+        self.widths: list[int] = []  # rows of each step
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def prefill(self, token_ids: Sequence[int]) -> tuple[tuple[int, ...], np.ndarray]:
+        prompt = tuple(int(i) for i in token_ids)
+        self.prefilled.append(prompt)
+        return prompt, self.rule(prompt)[None]
+
+    def repeat(self, logits: np.ndarray, n: int) -> np.ndarray:
+        return np.repeat(logits, n, axis=0)
+
+    def admit(self, prompts: Sequence[tuple[int, ...]]) -> None:
+        self.rows += prompts
+
+    def replace(self, rows: Sequence[int], prompts: Sequence[tuple[int, ...]]) -> None:
+        for row, prompt in zip(rows, prompts, strict=True):
+            self.rows[row] = prompt
+
+    def select(self, rows: Sequence[int]) -> None:
+        self.rows = [self.rows[row] for row in rows]
+
+    def step(self, token_ids: Sequence[int]) -> np.ndarray:
+        self.widths.append(len(self.rows))
+        self.rows = [(*row, int(i)) for row, i in zip(self.rows, token_ids, strict=True)]
+        return np.stack([self.rule(row) for row in self.rows])
+
+
+def numpy_statistics(sampler: Sampler, n_alternatives: int = 3) -> Statistics:
+    """The NumPy statistics over the mock's logits."""
+
+    def describe(logits: Any, uniforms: Any, greedy_rows: Any, **given: Any) -> Drawn:
+        return statistics.step(logits, sampler, uniforms, greedy_rows, n_alternatives, **given)
+
+    return describe

@@ -1,0 +1,212 @@
+"""A collection: prompts in, a run out. Goes on where an earlier one ended, and keeps what was finished.
+
+Sequences are committed in parts as they finish. Whatever ends the loop, finished sequences are on disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.collect.continuations import TextFollower, TextStep
+from toolkit.collect.describe import make_manifest
+from toolkit.collect.plan import in_shard, missing_sequences, wanted_sequences
+from toolkit.collect.progress import Progress
+from toolkit.collect.settings import Settings
+from toolkit.generation.backend import choose_batch, choose_statistics
+from toolkit.generation.engine import Engine, Limits
+from toolkit.generation.forward import Forward
+from toolkit.generation.plans import PromptPlan
+from toolkit.models import Model
+from toolkit.records import PromptRecord, SequenceRecord
+from toolkit.store import RunWriter
+from toolkit.store.lock import Shard
+
+DEFAULT_BATCH_SIZE = 64
+COMMIT_SEQUENCES = 512
+COMMIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """A collection that is about to begin."""
+
+    model: Model
+    settings: Settings
+    prompts: Sequence[PromptRecord]  # all of the file, also those of other shards
+    batch_size: int = DEFAULT_BATCH_SIZE
+    shard: Shard | None = None
+    prompt_file_hash: str | None = None
+
+    def mine(self) -> list[PromptRecord]:
+        """The prompts of this shard."""
+        return [prompt for prompt in self.prompts if in_shard(prompt.prompt_id, self.shard)]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a collection did."""
+
+    n_sequences: int  # that it collected
+    n_tokens: int
+    n_before: int  # sequences of this work that were there already
+    n_errors: int  # sequences that ended by an error
+    interrupted: bool
+    seconds: float
+
+
+def generate_steps(
+    model: Model,
+    settings: Settings,
+    plans: Iterator[PromptPlan],
+    batch_size: int,
+    forward: Forward | None = None,
+) -> Iterator[TextStep]:
+    """Run the engine over plans: steps with their segments, and the records of sequences that end."""
+    tokenizer = model.tokenizer
+    for token in settings.extra_eos_tokens:
+        tokenizer.add_eos_token(token)
+    follower = TextFollower(model.token_bytes, settings.stop, settings.seed)
+    engine = Engine(
+        choose_batch(forward or Forward(model.network))(batch_size),
+        choose_statistics(settings.sampler, settings.top_logprobs),
+        settings.sampler,
+        Limits(settings.max_tokens, model.end_ids, model.context_length),
+        seed=settings.seed,
+        slots=batch_size,
+        watcher=follower,
+    )
+    yield from follower.follow(engine.run(plans))
+
+
+def collect(
+    work: Work,
+    output: str | Path,
+    *,
+    resume: bool = True,
+    overwrite: bool = False,
+    progress: Callable[[int, int], Progress] | None = None,
+    on_step: Callable[[TextStep], Any] | None = None,
+) -> Outcome:
+    """Collect what is missing of `work` into the run at `output`.
+
+    Parameters
+    ----------
+    work : what is wanted
+    output : the run's folder; made if it is not there
+    resume : go on with a run that is there; else it is refused
+    overwrite : replace a run that is there
+    progress : makes the progress display from (sequences in all, sequences done); none by default
+    on_step : sees every step, to print text as it comes
+
+    Raises
+    ------
+    ToolkitError
+        The folder holds something else, or a run with other settings, or another process collects there.
+    """
+    forward = Forward(work.model.network)
+    with _writer(work, Path(output), forward, resume, overwrite) as writer:
+        writer.add_prompts(work.mine())
+        lacking = list(missing_sequences(work.mine(), work.settings, writer.keys))
+        total = len(work.mine()) * len(wanted_sequences(work.settings))
+        missing = sum(len(plan.sequences) for plan in lacking)
+        display = progress(total, total - missing) if progress is not None and missing else None
+        run = _Collection(work, writer, display)
+        return run.collect(
+            generate_steps(work.model, work.settings, iter(lacking), work.batch_size, forward),
+            total - missing,
+            on_step,
+        )
+
+
+@contextmanager
+def _writer(
+    work: Work, output: Path, forward: Forward, resume: bool, overwrite: bool
+) -> Iterator[RunWriter]:
+    manifest = make_manifest(
+        work.model,
+        work.settings,
+        {
+            "n_prompts": len(work.prompts),
+            "batch_size": work.batch_size,
+            "shard": None if work.shard is None else str(work.shard),
+        },
+        logits_dtype=forward.logits_dtype,
+        prompt_file_hash=work.prompt_file_hash,
+    )
+    if overwrite:
+        writer = RunWriter.create(output, manifest, shard=work.shard, overwrite=True)
+    elif resume:
+        writer = RunWriter.resume(output, manifest, shard=work.shard)
+    else:
+        writer = RunWriter.create(output, manifest, shard=work.shard)
+    with writer:
+        yield writer
+
+
+class _Collection:
+    """The loop, and what it has not committed yet."""
+
+    def __init__(self, work: Work, writer: RunWriter, display: Progress | None) -> None:
+        self._vocabulary = _Vocabulary(work.model)
+        self._writer = writer
+        self._display = display
+        self._pending: list[SequenceRecord] = []
+        self._committed_at = time.monotonic()
+        self._n_errors = 0
+
+    def collect(
+        self, steps: Iterator[TextStep], n_before: int, on_step: Callable[[TextStep], Any] | None
+    ) -> Outcome:
+        began = time.monotonic()
+        interrupted = False
+        try:
+            for step in steps:
+                self._take(step)
+                if on_step is not None:
+                    on_step(step)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self._commit()
+            if self._display is not None:
+                self._display.close()
+        counts = self._writer.counts
+        return Outcome(
+            n_sequences=counts.get("sequences", 0),
+            n_tokens=counts.get("tokens", 0),
+            n_before=n_before,
+            n_errors=self._n_errors,
+            interrupted=interrupted,
+            seconds=time.monotonic() - began,
+        )
+
+    def _take(self, step: TextStep) -> None:
+        self._pending += step.records
+        self._n_errors += sum(record.finish_reason == "error" for record in step.records)
+        if self._display is not None:
+            self._display.update(len(step.records), len(step.step.token_ids))
+        waited = time.monotonic() - self._committed_at
+        if len(self._pending) >= COMMIT_SEQUENCES or (self._pending and waited >= COMMIT_SECONDS):
+            self._commit()
+
+    def _commit(self) -> None:
+        pending, self._pending = self._pending, []
+        self._writer.commit(pending, self._vocabulary)
+        self._committed_at = time.monotonic()
+
+
+class _Vocabulary(dict[int, tuple[bytes | None, str, bool]]):
+    """What a token id stands for, looked up when it is asked for."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._token_bytes = model.token_bytes
+
+    def __missing__(self, token_id: int) -> tuple[bytes | None, str, bool]:
+        table = self._token_bytes
+        return table.piece(token_id), table.literal(token_id), table.is_special(token_id)

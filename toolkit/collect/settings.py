@@ -1,0 +1,68 @@
+"""What a collection is asked to do, and which part of it decides a sequence's content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from toolkit.errors import ToolkitError
+from toolkit.generation.sampling import Sampler
+
+
+@dataclass(frozen=True)
+class RenderSettings:
+    """How a prompt becomes the text that the model reads."""
+
+    system_prompt: str | None = None
+    ignore_chat_template: bool = False
+    chat_template_config: Mapping[str, Any] = field(default_factory=dict)
+    prefill_response: str | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How sequences are drawn. Every field is checked.
+
+    Raises
+    ------
+    ToolkitError
+        A value is out of range, or values contradict each other.
+    """
+
+    num_samples: int = 1
+    greedy: bool = False  # one greedy sequence beside the samples
+    max_tokens: int = 256
+    sampler: Sampler = field(default_factory=Sampler)
+    seed: int = 0
+    top_logprobs: int = 5
+    stop: tuple[str, ...] = ()
+    extra_eos_tokens: tuple[str, ...] = ()
+    render: RenderSettings = field(default_factory=RenderSettings)
+
+    def __post_init__(self) -> None:
+        if self.num_samples < 0 or (self.num_samples == 0 and not self.greedy):
+            raise ToolkitError(
+                f"--num-samples: {self.num_samples} is not allowed; use 1 or more, or 0 with --greedy"
+            )
+        if self.num_samples > 1 and self.sampler.temperature == 0:
+            raise ToolkitError(
+                f"--num-samples: {self.num_samples} samples at --temp 0 would all be the same; "
+                "use --temp above 0, or --greedy for one greedy sequence"
+            )
+        if self.max_tokens < 1:
+            raise ToolkitError(f"--max-tokens: {self.max_tokens} is below 1; use 1 or more")
+        if not 0 <= self.top_logprobs <= 20:
+            raise ToolkitError(f"--top-logprobs: {self.top_logprobs} is outside 0 to 20; use 0 to 20")
+        if not 0 <= self.seed < 2**63:
+            raise ToolkitError(f"--seed: {self.seed} is outside 0 to 2**63 - 1; use a number in that range")
+
+    def content(self) -> dict[str, Any]:
+        """The part that decides what a sequence holds: it must be the same whenever a run goes on.
+
+        The number of samples, the prompts, the batch size and the shard are not in it.
+        """
+        settings = asdict(self)
+        for name in ("num_samples", "greedy"):
+            del settings[name]
+        return {**settings, "stop": list(self.stop), "extra_eos_tokens": list(self.extra_eos_tokens)}

@@ -1,0 +1,121 @@
+"""The gated activation and attention in NumPy, over float32 arrays.
+
+MLX's exp on the CPU is scalar: these two operations take most of a step there. NumPy's is vectorised, and
+matrix products go to BLAS either way. Knows nothing of models, caches or tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+class SharedPrefix(NamedTuple):
+    """Keys and values of one prompt, and the rows of the batch that continue it."""
+
+    rows: NDArray[np.intp]  # (m,)
+    keys: Floats  # (kv_heads, length, head_dim)
+    values: Floats  # (kv_heads, length, value_dim)
+
+
+def silu_product(gate: Floats, up: Floats) -> Floats:
+    """silu(gate) * up, elementwise: gate / (1 + exp(-gate)) * up."""
+    work = np.negative(gate)
+    # exp overflows to inf below -88, where the quotient is the right limit, -0.
+    with np.errstate(over="ignore"):
+        np.exp(work, out=work)
+    work += 1.0
+    np.divide(gate, work, out=work)
+    work *= up
+    return work
+
+
+def _exponentiate(scores: Floats, maximum: Floats) -> Floats:
+    """exp(scores - maximum) in place; the sum over the last axis, which is kept."""
+    scores -= maximum
+    np.exp(scores, out=scores)
+    return scores.sum(axis=-1, keepdims=True)
+
+
+def attend_prompt(queries: Floats, keys: Floats, values: Floats, scale: float) -> Floats:
+    """Causal attention of the last positions of one prompt over all of it so far.
+
+    Parameters
+    ----------
+    queries : (heads, n, head_dim)
+    keys, values : (kv_heads, length, head_dim), length >= n; query i sits at position length - n + i
+    scale : multiplies the scores
+
+    Returns
+    -------
+    (heads, n, value_dim)
+    """
+    heads, n, dim = queries.shape
+    kv_heads, length, _ = keys.shape
+    grouped = (queries * np.float32(scale)).reshape(kv_heads, heads // kv_heads * n, dim)
+    scores = np.matmul(grouped, keys.transpose(0, 2, 1))
+    if n > 1:
+        visible = np.arange(length) <= np.arange(length - n, length)[:, None]
+        bias = np.where(visible, np.float32(0), np.float32(-np.inf))
+        scores.reshape(heads, n, length)[...] += bias
+    total = _exponentiate(scores, scores.max(axis=-1, keepdims=True))
+    out = np.matmul(scores, values)
+    out /= total
+    return out.reshape(heads, n, -1)
+
+
+def attend_rows(
+    queries: Floats,
+    keys: Floats,
+    values: Floats,
+    lengths: NDArray[np.intp],
+    prefixes: Sequence[SharedPrefix],
+    scale: float,
+) -> Floats:
+    """Attention of one new position a row, over its prompt's shared keys and its own, with one softmax.
+
+    Parameters
+    ----------
+    queries : (rows, heads, head_dim)
+    keys, values : (rows, kv_heads, width, head_dim), each row's own; at least lengths.max() wide
+    lengths : (rows,), the own positions that count, the new one among them; at least 1
+    prefixes : disjoint sets of rows with the keys they share; a row in none has only its own
+    scale : multiplies the scores
+
+    Returns
+    -------
+    (rows, heads, value_dim)
+    """
+    rows, heads, dim = queries.shape
+    kv_heads = keys.shape[1]
+    width = int(lengths.max())
+    scaled = (queries * np.float32(scale)).reshape(rows, kv_heads, heads // kv_heads, dim)
+    own = np.matmul(scaled, keys[:, :, :width].transpose(0, 1, 3, 2))
+    if int(lengths.min()) < width:
+        own[np.broadcast_to((np.arange(width) >= lengths[:, None])[:, None, None], own.shape)] = -np.inf
+    maximum = own.max(axis=-1, keepdims=True)
+    shared = []
+    for prefix in prefixes:
+        scores = _prefix_product(scaled[prefix.rows], prefix.keys.transpose(0, 2, 1))
+        maximum[prefix.rows] = np.maximum(maximum[prefix.rows], scores.max(axis=-1, keepdims=True))
+        shared.append(scores)
+    total = _exponentiate(own, maximum)
+    out = np.matmul(own, values[:, :, :width])
+    for prefix, scores in zip(prefixes, shared, strict=True):
+        total[prefix.rows] += _exponentiate(scores, maximum[prefix.rows])
+        out[prefix.rows] += _prefix_product(scores, prefix.values)
+    out /= total
+    return out.reshape(rows, heads, -1)
+
+
+def _prefix_product(rows: Floats, shared: Floats) -> Floats:
+    """(m, kv_heads, group, a) times (kv_heads, a, b), as one product a kv head: (m, kv_heads, group, b)."""
+    m, kv_heads, group, a = rows.shape
+    stacked = rows.transpose(1, 0, 2, 3).reshape(kv_heads, m * group, a)
+    product = np.matmul(stacked, shared)
+    return product.reshape(kv_heads, m, group, -1).transpose(1, 0, 2, 3)

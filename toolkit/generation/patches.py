@@ -1,0 +1,75 @@
+"""Puts our attention and activation in place of the ones that a model's modules imported, for one forward pass.
+
+MLX-LM's models call `scaled_dot_product_attention` and `swiglu` as names of their own module. Only a cache of
+ours is answered by our attention; any other cache goes to MLX-LM's, so nothing else changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.activations import swiglu as library_swiglu
+from mlx_lm.models.base import scaled_dot_product_attention as library_attention
+
+from toolkit.generation.numpy_kernels import silu_product
+
+
+class Unsupported(Exception):
+    """The model asks for something that our attention does not do; the library's caches must serve."""
+
+
+def to_numpy(array: mx.array) -> np.ndarray:
+    """A float32 view of an evaluated array (a copy for other types: NumPy has no bfloat16)."""
+    if array.dtype != mx.float32:
+        array = array.astype(mx.float32)
+    return np.array(array, copy=False)
+
+
+def _attention(
+    queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None
+) -> mx.array:
+    attend = getattr(cache, "attend", None)
+    if attend is None:
+        return library_attention(queries, keys, values, cache, scale, mask, sinks)
+    if sinks is not None or not (mask is None or isinstance(mask, str)):
+        raise Unsupported("attention sinks or an explicit mask")
+    return attend(queries, scale)
+
+
+def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
+    mx.eval(gate, up)
+    return mx.array(silu_product(to_numpy(gate), to_numpy(up))).astype(gate.dtype)
+
+
+_REPLACEMENTS: dict[str, tuple[Any, Callable[..., mx.array]]] = {
+    "scaled_dot_product_attention": (library_attention, _attention),
+    "swiglu": (library_swiglu, _swiglu),
+}
+
+
+def imported_names(network: Any) -> list[tuple[Any, str]]:
+    """(module, name) of every replaceable function that the network's own modules imported."""
+    modules = {type(part).__module__ for _, part in network.named_modules()} | {type(network).__module__}
+    return [
+        (sys.modules[module], name)
+        for module in sorted(modules)
+        for name, (original, _) in _REPLACEMENTS.items()
+        if getattr(sys.modules[module], name, None) is original
+    ]
+
+
+@contextlib.contextmanager
+def patched(names: list[tuple[Any, str]]) -> Iterator[None]:
+    """Replace these names while the block runs."""
+    try:
+        for module, name in names:
+            setattr(module, name, _REPLACEMENTS[name][1])
+        yield
+    finally:
+        for module, name in names:
+            setattr(module, name, _REPLACEMENTS[name][0])
