@@ -50,6 +50,18 @@ class TokenStatistics(NamedTuple):
         return TokenStatistics(*(column[index] for column in self))
 
     @staticmethod
+    def empty(n_alternatives: int = 0) -> TokenStatistics:
+        """Statistics of no tokens."""
+        floats, integers = np.empty(0, np.float32), np.empty(0, np.int32)
+        columns = {name: floats for name in TokenStatistics._fields}
+        return TokenStatistics(**columns)._replace(  # type: ignore[arg-type]
+            rank=integers,
+            n_finite=integers,
+            alternative_ids=np.empty((0, n_alternatives), np.int32),
+            alternative_logprobs=np.empty((0, n_alternatives), np.float32),
+        )
+
+    @staticmethod
     def concatenate(parts: Sequence[TokenStatistics]) -> TokenStatistics:
         """Join statistics of several stretches of tokens, in order."""
         return TokenStatistics(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

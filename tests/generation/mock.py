@@ -46,6 +46,17 @@ class MockBatch:
     def repeat(self, logits: np.ndarray, n: int) -> np.ndarray:
         return np.repeat(logits, n, axis=0)
 
+    def take(self, logits: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return logits[rows]
+
+    def logprobs(self, logits: np.ndarray, changed: np.ndarray | None) -> np.ndarray:
+        z = logits.astype(np.float64)
+        result = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+        return result if changed is None else np.where(changed == -np.inf, -np.inf, result + (changed - z))
+
+    def choose(self, logits: np.ndarray, chooser: Any, greedy: np.ndarray) -> np.ndarray:
+        return np.where(greedy, logits.argmax(axis=1), chooser(logits)).astype(np.int32)
+
     def admit(self, prompts: Sequence[tuple[int, ...]]) -> None:
         self.rows += prompts
 

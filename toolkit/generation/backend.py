@@ -12,7 +12,7 @@ from toolkit.generation import statistics as numpy_statistics
 from toolkit.generation.engine import Batch, Drawn, Statistics
 from toolkit.generation.forward import Forward
 from toolkit.generation.library_batch import LibraryBatch
-from toolkit.generation.patches import Unsupported, to_numpy
+from toolkit.generation.patches import Unsupported, largest, to_numpy
 from toolkit.generation.sampling import Sampler
 from toolkit.generation.shared_prefix import SharedPrefixBatch
 
@@ -49,7 +49,7 @@ def _shares_prefixes(forward: Forward) -> bool:
         # The model's attention is not called as MLX-LM's models call it; its own caches serve any model.
         return False
     tolerance = 1e-3 if forward.network_dtype == mx.float32 else 0.05
-    return bool(mx.abs(expected - found).max().item() <= tolerance * max(1.0, mx.abs(expected).max().item()))
+    return largest(expected - found) <= tolerance * max(1.0, largest(expected))
 
 
 def choose_statistics(sampler: Sampler, n_alternatives: int) -> Statistics:
@@ -71,4 +71,3 @@ def choose_statistics(sampler: Sampler, n_alternatives: int) -> Statistics:
         return statistics_mlx.step(logits, sampler, uniforms, greedy_rows, n_alternatives, **given)
 
     return describe_on_device
-

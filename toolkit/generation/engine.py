@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.records import FinishReason, Kind, TokenStatistics
 from toolkit.generation.buffer import TokenBuffer
 from toolkit.generation.plans import PromptPlan
+from toolkit.generation.processing import NoProcessing, Processing
 from toolkit.generation.randomness import uniforms
 from toolkit.generation.sampling import Sampler
+from toolkit.records import FinishReason, Kind, TokenStatistics
 
 
 class FinishedSequence(NamedTuple):
@@ -32,6 +33,7 @@ class FinishedSequence(NamedTuple):
     has_end: bool
     finish_reason: FinishReason
     stop_reason: str | None  # what the watcher or the error said
+    beam_score: float | None = None
 
 
 @dataclass(eq=False)
@@ -44,6 +46,7 @@ class ActiveSequence:
     prompt_length: int
     uniforms: NDArray[np.float64]
     slot: int
+    state: Any = None  # of the processing
     n: int = 0  # tokens so far
     last: int = -1  # the last token's id
     finish_reason: FinishReason | None = None
@@ -78,6 +81,9 @@ class Batch(Protocol):
     def select(self, rows: Sequence[int]) -> None: ...
     def step(self, token_ids: Sequence[int]) -> Any: ...
     def repeat(self, logits: Any, n: int) -> Any: ...
+    def take(self, logits: Any, rows: NDArray[np.intp]) -> Any: ...
+    def logprobs(self, logits: Any, changed: Any) -> NDArray[np.float64]: ...
+    def choose(self, logits: Any, chooser: Any, greedy: NDArray[np.bool_]) -> NDArray[np.int32]: ...
 
 
 Drawn = tuple[NDArray[np.int32], TokenStatistics]
@@ -94,6 +100,8 @@ class Statistics(Protocol):
     ) -> Drawn: ...
 
 
+# A user's own sampler, as MLX-LM's: log-probabilities (rows, vocabulary) in, token ids (rows,) out.
+Chooser = Callable[[Any], Any]
 # Rows to stop, by their place in the step, and why; called once a step, in order.
 Watcher = Callable[[Sequence[ActiveSequence], NDArray[np.int32]], Mapping[int, str]]
 
@@ -135,6 +143,9 @@ class Engine:
     seed : of the run; a sequence's numbers follow from it, the prompt's id and the sample's index alone
     slots : rows at once
     watcher : looks at every step and may stop rows
+    processing : changes logits before a token is chosen
+    chooser : takes the sampler's place in sequences that are not greedy; how likely it was to choose a token
+        is not known, so there is no sampling log-probability
     """
 
     def __init__(
@@ -147,6 +158,8 @@ class Engine:
         seed: int,
         slots: int,
         watcher: Watcher | None = None,
+        processing: Processing | None = None,
+        chooser: Chooser | None = None,
     ) -> None:
         self._batch = batch
         self._statistics = statistics
@@ -155,6 +168,8 @@ class Engine:
         self._seed = seed
         self._slots = slots
         self._watcher = watcher
+        self._processing = processing or NoProcessing()
+        self._chooser = chooser
         self._buffer = TokenBuffer(slots)
         self._free = list(range(slots - 1, -1, -1))
         self._rows: list[ActiveSequence] = []  # as in the batch
@@ -184,7 +199,10 @@ class Engine:
 
     def _begin(self, plan: PromptPlan, kind: Kind, index: int) -> ActiveSequence:
         numbers = uniforms(self._seed, plan.prompt_id, index, self._limits.max_tokens)
-        return ActiveSequence(plan.prompt_id, kind, index, len(plan.token_ids), numbers, self._free.pop())
+        state = self._processing.begin(plan.token_ids)
+        return ActiveSequence(
+            plan.prompt_id, kind, index, len(plan.token_ids), numbers, self._free.pop(), state
+        )
 
     def _place(self, joined: list[tuple[ActiveSequence, Any]]) -> None:
         """Give the batch's ended rows to `joined`, then append or close up."""
@@ -206,7 +224,7 @@ class Engine:
         """Draw a token for each sequence, record it, and see which have ended."""
         numbers = np.array([sequence.uniforms[sequence.n] for sequence in sequences])
         greedy = np.array([self._greedy or sequence.kind == "greedy" for sequence in sequences])
-        token_ids, statistics = self._statistics(logits, numbers, greedy)
+        token_ids, statistics = self._draw(sequences, logits, numbers, greedy)
         slots = np.array([sequence.slot for sequence in sequences], np.intp)
         positions = np.array([sequence.n for sequence in sequences], np.intp)
         self._buffer.write(slots, positions, token_ids, statistics)
@@ -214,10 +232,29 @@ class Engine:
             sequence.n += 1
             sequence.last = token_id
             self._finish_by_itself(sequence)
+            if sequence.finish_reason is None:
+                sequence.state = self._processing.follow(sequence.state, token_id)
         if self._watcher is not None:
             self._finish_by_watcher(sequences, token_ids)
         finished = [self._end(sequence) for sequence in sequences if sequence.finish_reason is not None]
         return Step(list(sequences), token_ids, statistics, finished)
+
+    def _draw(
+        self,
+        sequences: list[ActiveSequence],
+        logits: Any,
+        numbers: NDArray[np.float64],
+        greedy: NDArray[np.bool_],
+    ) -> Drawn:
+        given: dict[str, Any] = {}
+        changed = self._processing.apply([sequence.state for sequence in sequences], logits)
+        if changed is not None:
+            given["constrained_logits"] = changed
+        if self._chooser is not None:
+            given["forced_ids"] = self._batch.choose(
+                logits if changed is None else changed, self._chooser, greedy
+            )
+        return self._statistics(logits, numbers, greedy, **given)
 
     def _finish_by_itself(self, sequence: ActiveSequence) -> None:
         context = self._limits.context_length

@@ -6,15 +6,18 @@ keys and values and the new prompt fits; otherwise by the library's merge, exten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.models.cache import BatchKVCache, CacheList, RotatingKVCache, make_prompt_cache
 
 from toolkit.errors import ToolkitError
 from toolkit.generation.forward import Forward
+from toolkit.generation.logits_rows import LogitsRows
 
 PREFILL_CHUNK = 512
 TRIM_PADDING = 64  # positions that no row uses before the caches are cut
@@ -45,7 +48,7 @@ def check_batchable(layers: Sequence[Any]) -> None:
             )
 
 
-class LibraryBatch:
+class LibraryBatch(LogitsRows):
     """Rows 0..n-1 of a running batch, over merged caches of MLX-LM.
 
     Parameters
@@ -70,15 +73,24 @@ class LibraryBatch:
         logits = self._forward.prefill(token_ids, layers, PREFILL_CHUNK)
         return LibraryPrompt(len(token_ids), layers), logits
 
-    def repeat(self, logits: mx.array, n: int) -> mx.array:
-        """First logits (1, vocabulary) as n rows, for n sequences of one prompt."""
-        return mx.repeat(logits, n, axis=0) if n > 1 else logits
+    def read(self, prompt: LibraryPrompt, token_ids: Sequence[int], chunk: int) -> Iterator[mx.array]:
+        """Read given tokens after a prompt, in chunks; logits (n, vocabulary) after each token of a chunk.
+
+        The prompt and the rows of the batch stay as they are.
+        """
+        layers = copy.deepcopy(prompt.layers)
+        for start in range(0, len(token_ids), chunk):
+            logits = self._forward.all_logits(token_ids[start : start + chunk], layers)
+            mx.eval(logits)
+            yield logits
 
     def admit(self, prompts: Sequence[LibraryPrompt]) -> None:
         """New rows at the end, one a prompt given."""
         if self._rows + len(prompts) > self.slots:
             raise IndexError(f"{self._rows} + {len(prompts)} rows do not fit in {self.slots} slots")
-        merged = [type(layer).merge([p.layers[i] for p in prompts]) for i, layer in enumerate(prompts[0].layers)]
+        merged = [
+            type(layer).merge([p.layers[i] for p in prompts]) for i, layer in enumerate(prompts[0].layers)
+        ]
         if self._rows:
             for layer, new in zip(self._layers, merged, strict=True):
                 layer.extend(new)
@@ -120,13 +132,13 @@ class LibraryBatch:
 
     def _trim(self) -> None:
         """Cut positions that every row pads; each finished row leaves some."""
-        padding = min(int(mx.min(layer.left_padding).item()) for layer in self._layers[:1])
-        if padding > TRIM_PADDING:
+        padding: mx.array = self._layers[0].left_padding  # the same in every layer
+        if int(np.array(padding.min())) > TRIM_PADDING:
             for layer in self._layers:
                 layer.filter(mx.arange(self._rows))
 
 
-def _write_row(layer: BatchKVCache, row: int, cache: Any, length: int) -> None:
+def _write_row(layer: Any, row: int, cache: Any, length: int) -> None:
     """Put one prompt's keys and values into a row, right-aligned at the batch's position, without a copy."""
     start, end = layer._idx - length, layer._idx
     layer.keys[row : row + 1, :, start:end] = cache.keys[..., :length, :]

@@ -30,6 +30,11 @@ def to_numpy(array: mx.array) -> np.ndarray:
     return np.array(array, copy=False)
 
 
+def largest(array: mx.array) -> float:
+    """The largest absolute value."""
+    return float(np.array(mx.abs(array).max().astype(mx.float32)))
+
+
 def _attention(
     queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None
 ) -> mx.array:

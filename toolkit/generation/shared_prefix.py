@@ -7,7 +7,7 @@ Attention is in NumPy. Knows token ids and positions, nothing of sampling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.generation.forward import Forward
+from toolkit.generation.logits_rows import LogitsRows
 from toolkit.generation.numpy_kernels import Floats, SharedPrefix, attend_prompt, attend_rows
 from toolkit.generation.patches import Unsupported, imported_names, patched, to_numpy
 
@@ -32,13 +33,17 @@ class Prompt:
 
 
 class _PrefillLayer:
-    """Stands for a layer's cache while a prompt of known length is read in chunks."""
+    """Stands for a layer's cache while a text of known length is read in chunks, from what was read before."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, before: tuple[Floats, Floats] | None = None) -> None:
         self._length = length
         self._keys: Floats | None = None
         self._values: Floats | None = None
         self.offset = 0
+        if before is not None:
+            self._start(*before)
+            self.offset = before[0].shape[1]
+            self._put(*before)
 
     def make_mask(self, n: int, window_size: int | None = None, **_: Any) -> None:
         if window_size is not None:
@@ -57,13 +62,20 @@ class _PrefillLayer:
         return mx.array(out[None]).astype(queries.dtype)
 
     def _write(self, new_keys: Floats, new_values: Floats) -> None:
-        if self._keys is None or self._values is None:
-            heads, _, dim = new_keys.shape
-            self._keys = np.empty((heads, self._length, dim), np.float32)
-            self._values = np.empty((heads, self._length, new_values.shape[-1]), np.float32)
+        if self._keys is None:
+            self._start(new_keys, new_values)
+        self._put(new_keys, new_values)
+
+    def _start(self, keys: Floats, values: Floats) -> None:
+        self._keys = np.empty((keys.shape[0], self._length, keys.shape[2]), np.float32)
+        self._values = np.empty((values.shape[0], self._length, values.shape[2]), np.float32)
+
+    def _put(self, new_keys: Floats, new_values: Floats) -> None:
+        """Put the last positions up to the offset in their place."""
+        keys, values = self.filled()
         start = self.offset - new_keys.shape[1]
-        self._keys[:, start : self.offset] = new_keys
-        self._values[:, start : self.offset] = new_values
+        keys[:, start : self.offset] = new_keys
+        values[:, start : self.offset] = new_values
 
     def filled(self) -> tuple[Floats, Floats]:
         if self._keys is None or self._values is None:
@@ -126,7 +138,7 @@ def _grown(old: Floats | None, slots: int, shape: tuple[int, ...], needed: int) 
     return new
 
 
-class SharedPrefixBatch:
+class SharedPrefixBatch(LogitsRows):
     """Rows 0..n-1 of a running batch, over a network whose layers all keep plain keys and values.
 
     Parameters
@@ -155,9 +167,17 @@ class SharedPrefixBatch:
             logits = self._forward.prefill(token_ids, layers, PREFILL_CHUNK)
         return Prompt(len(token_ids), [layer.filled() for layer in layers]), logits
 
-    def repeat(self, logits: mx.array, n: int) -> mx.array:
-        """First logits (1, vocabulary) as n rows, for n sequences of one prompt."""
-        return mx.repeat(logits, n, axis=0) if n > 1 else logits
+    def read(self, prompt: Prompt, token_ids: Sequence[int], chunk: int) -> Iterator[mx.array]:
+        """Read given tokens after a prompt, in chunks; logits (n, vocabulary) after each token of a chunk.
+
+        The prompt and the rows of the batch stay as they are.
+        """
+        layers = [_PrefillLayer(prompt.length + len(token_ids), filled) for filled in prompt.layers]
+        for start in range(0, len(token_ids), chunk):
+            with patched(self._names):
+                logits = self._forward.all_logits(token_ids[start : start + chunk], layers)
+                mx.eval(logits)
+            yield logits
 
     def admit(self, prompts: Sequence[Prompt]) -> None:
         """New rows at the end, one a prompt given."""

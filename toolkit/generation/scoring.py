@@ -1,0 +1,68 @@
+"""Statistics of given tokens: teacher forcing, a prompt read once for all its continuations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from toolkit.generation.engine import Statistics
+from toolkit.records import TokenStatistics
+
+CHUNK = 128  # positions whose logits are held at once
+
+
+class Reader(Protocol):
+    """Reads given tokens: `SharedPrefixBatch` or `LibraryBatch`."""
+
+    def prefill(self, token_ids: Sequence[int]) -> tuple[Any, Any]: ...
+    def read(self, prompt: Any, token_ids: Sequence[int], chunk: int) -> Iterator[Any]: ...
+
+
+class Scorer:
+    """Scores continuations under a model.
+
+    Parameters
+    ----------
+    reader : the caches
+    statistics : describes tokens
+    """
+
+    def __init__(self, reader: Reader, statistics: Statistics) -> None:
+        self._reader = reader
+        self._statistics = statistics
+
+    def continuations(
+        self, prompt_ids: Sequence[int], continuations: Sequence[Sequence[int]]
+    ) -> Iterator[TokenStatistics]:
+        """Statistics of each continuation's tokens given the prompt and the tokens before them.
+
+        Parameters
+        ----------
+        prompt_ids : at least one token
+        continuations : token ids; an empty one has no statistics
+        """
+        prompt, first = self._reader.prefill(prompt_ids)
+        for ids in continuations:
+            yield self._score(prompt, first, list(ids))
+
+    def prompt(self, prompt_ids: Sequence[int]) -> TokenStatistics:
+        """Statistics of a prompt's own tokens from its second on: of n - 1 tokens, the first has none."""
+        prompt, first = self._reader.prefill(prompt_ids[:1])
+        return self._score(prompt, first, list(prompt_ids[1:]))
+
+    def _score(self, prompt: Any, first: Any, ids: list[int]) -> TokenStatistics:
+        # The logits after the prompt are the first token's; each token's own are the next one's.
+        parts = [self._describe(first, ids[:1])]
+        start = 1
+        for logits in self._reader.read(prompt, ids[:-1], CHUNK):
+            parts.append(self._describe(logits, ids[start : start + logits.shape[0]]))
+            start += logits.shape[0]
+        return TokenStatistics.concatenate(parts).rows(slice(0, len(ids)))
+
+    def _describe(self, logits: Any, ids: Sequence[int]) -> TokenStatistics:
+        n = logits.shape[0]
+        forced = np.array([*ids, *[0] * (n - len(ids))], np.int32)
+        _, statistics = self._statistics(logits, np.zeros(n), np.zeros(n, bool), forced_ids=forced)
+        return statistics
