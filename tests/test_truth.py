@@ -9,9 +9,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from toolkit.collect.collector import generate_steps
 from toolkit.collect.settings import Settings
-from toolkit.generation.forward import Forward
+from toolkit.collect.steps import Generator
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.randomness import uniforms
 from toolkit.records import SequenceRecord
@@ -30,11 +29,6 @@ SEED = 11
 
 
 @pytest.fixture(scope="module")
-def forward(model: Any) -> Forward:
-    return Forward(model.network)
-
-
-@pytest.fixture(scope="module")
 def prompts(model: Any) -> dict[str, list[int]]:
     return {
         f"q{i}": model.tokenizer.apply_chat_template(
@@ -44,11 +38,9 @@ def prompts(model: Any) -> dict[str, list[int]]:
     }
 
 
-def draw(
-    model: Any, forward: Forward, plans: list[PromptPlan], batch_size: int
-) -> dict[tuple[str, str, int], SequenceRecord]:
+def draw(model: Any, plans: list[PromptPlan], batch_size: int) -> dict[tuple[str, str, int], SequenceRecord]:
     settings = Settings(num_samples=N_SAMPLES, max_tokens=MAX_TOKENS, seed=SEED)
-    steps = generate_steps(model, settings, iter(plans), batch_size, forward)
+    steps = Generator(model, settings, batch_size).run(plans)
     return {record.key: record for step in steps for record in step.records}
 
 
@@ -60,8 +52,8 @@ def all_plans(prompts: dict[str, list[int]]) -> list[PromptPlan]:
 
 
 @pytest.fixture(scope="module")
-def in_batches_of_32(model: Any, forward: Forward, prompts: Any) -> dict[Any, SequenceRecord]:
-    return draw(model, forward, all_plans(prompts), 32)
+def in_batches_of_32(model: Any, prompts: Any) -> dict[Any, SequenceRecord]:
+    return draw(model, all_plans(prompts), 32)
 
 
 def teacher_forced(model: Any, prompt: list[int], generated: list[int]) -> np.ndarray:
@@ -93,11 +85,9 @@ def test_recorded_values_equal_teacher_forcing_in_a_batch(model, prompts, in_bat
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
-def test_recorded_values_equal_teacher_forcing_in_other_sizes(
-    model, forward, prompts, batch_size: int
-) -> None:
+def test_recorded_values_equal_teacher_forcing_in_other_sizes(model, prompts, batch_size: int) -> None:
     plans = [PromptPlan(name, ids, [("sample", 0), ("sample", 3)]) for name, ids in prompts.items()]
-    for (prompt_id, _, _), record in draw(model, forward, plans, batch_size).items():
+    for (prompt_id, _, _), record in draw(model, plans, batch_size).items():
         check_against_teacher_forcing(model, prompts[prompt_id], record)
 
 
@@ -123,25 +113,25 @@ def check_same(model: Any, prompts: Any, some: dict[Any, Any], reference: dict[A
         assert np.abs(cumulative - u).min() < 1e-5, f"{key} differs at {position}, far from a boundary"
 
 
-def test_the_same_samples_in_another_order(model, forward, prompts, in_batches_of_32) -> None:
+def test_the_same_samples_in_another_order(model, prompts, in_batches_of_32) -> None:
     plans = [
         PromptPlan(name, ids, [("sample", i) for i in reversed(range(N_SAMPLES))])
         for name, ids in reversed(prompts.items())
     ]
-    check_same(model, prompts, draw(model, forward, plans, 32), in_batches_of_32)
+    check_same(model, prompts, draw(model, plans, 32), in_batches_of_32)
 
 
-def test_the_same_samples_alone(model, forward, prompts, in_batches_of_32) -> None:
+def test_the_same_samples_alone(model, prompts, in_batches_of_32) -> None:
     alone = {}
     for name, ids in prompts.items():
         for index in range(0, N_SAMPLES, 6):
-            alone.update(draw(model, forward, [PromptPlan(name, ids, [("sample", index)])], 1))
+            alone.update(draw(model, [PromptPlan(name, ids, [("sample", index)])], 1))
     check_same(model, prompts, alone, in_batches_of_32)
 
 
-def test_the_same_samples_when_only_some_are_missing(model, forward, prompts, in_batches_of_32) -> None:
+def test_the_same_samples_when_only_some_are_missing(model, prompts, in_batches_of_32) -> None:
     plans = [
         PromptPlan(name, ids, [("sample", i) for i in range(number, N_SAMPLES, 3)])
         for number, (name, ids) in enumerate(prompts.items())
     ]
-    check_same(model, prompts, draw(model, forward, plans, 16), in_batches_of_32)
+    check_same(model, prompts, draw(model, plans, 16), in_batches_of_32)

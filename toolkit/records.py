@@ -62,6 +62,16 @@ class TokenStatistics(NamedTuple):
         )
 
     @staticmethod
+    def unknown(like: TokenStatistics) -> TokenStatistics:
+        """Statistics of one token that were not computed, with as many alternatives as `like` has."""
+        return TokenStatistics(
+            *(
+                np.full((1, *column.shape[1:]), np.nan if column.dtype.kind == "f" else 0, column.dtype)
+                for column in like
+            )
+        )
+
+    @staticmethod
     def concatenate(parts: Sequence[TokenStatistics]) -> TokenStatistics:
         """Join statistics of several stretches of tokens, in order."""
         return TokenStatistics(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

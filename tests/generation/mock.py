@@ -5,7 +5,7 @@ It takes the place of the network and its caches, so that the loop's logic can b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,11 @@ class MockBatch:
 
     def repeat(self, logits: np.ndarray, n: int) -> np.ndarray:
         return np.repeat(logits, n, axis=0)
+
+    def read(self, prompt: tuple[int, ...], token_ids: Sequence[int], chunk: int) -> Iterator[np.ndarray]:
+        for start in range(0, len(token_ids), chunk):
+            ends = range(start + 1, min(start + chunk, len(token_ids)) + 1)
+            yield np.stack([self.rule((*prompt, *token_ids[:end])) for end in ends])
 
     def take(self, logits: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return logits[rows]

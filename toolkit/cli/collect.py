@@ -14,6 +14,7 @@ from toolkit.cli.arguments import (
     add_json,
     non_negative_float,
     non_negative_int,
+    number,
     positive_int,
     positive_probability,
     probability,
@@ -23,7 +24,7 @@ from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.collect.collector import Outcome, Work
-    from toolkit.collect.settings import Settings
+    from toolkit.collect.settings import Constraint, Settings
     from toolkit.store.lock import Shard
 
 
@@ -32,13 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", help="folder, .gguf file or repository; the default model")
     parser.add_argument("--prompts", metavar="F", required=True, help="JSON Lines; - is standard input")
     parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="the run's folder")
-    parser.add_argument("-n", "--num-samples", metavar="N", type=non_negative_int, default=1)
+    parser.add_argument(
+        "-n",
+        "--num-samples",
+        metavar="N",
+        type=non_negative_int,
+        help="samples a prompt; 1, or 0 with --beams",
+    )
     parser.add_argument("--greedy", action="store_true", help="one greedy sequence beside the samples")
     parser.add_argument("--max-tokens", metavar="N", type=positive_int, default=256)
     _add_sampler(parser)
+    _add_beams(parser)
     _add_text(parser)
+    _add_constraint(parser)
     parser.add_argument(
         "--top-logprobs", metavar="K", type=non_negative_int, default=5, help="alternatives a token, 0 to 20"
+    )
+    parser.add_argument(
+        "--prompt-logprobs", action="store_true", help="also store the prompts' own tokens, scored"
     )
     parser.add_argument(
         "--map", metavar="OURS=THEIRS", action="append", default=[], help="reference=answer: a field's name"
@@ -63,8 +75,25 @@ def _add_sampler(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=seed, default=0)
 
 
+def _add_beams(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--beams", metavar="K", type=positive_int, help="also the K best of a beam search")
+    parser.add_argument(
+        "--length-penalty", metavar="P", type=number(), default=1.0, help="score: log-probability / length**P"
+    )
+    parser.add_argument("--early-stopping", action="store_true", help="end a search when K texts have ended")
+
+
+def _add_constraint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--regex", metavar="R", help="every text has to match this expression")
+    parser.add_argument(
+        "--json-schema", metavar="S", help="a schema, or a file with one: JSON that it allows"
+    )
+
+
 def _add_text(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end the text before this")
+    parser.add_argument(
+        "--stop", metavar="TEXT", action="append", default=[], help="end the text before this"
+    )
     parser.add_argument("--extra-eos-token", metavar="TOKEN", action="append", default=[])
     parser.add_argument("--system-prompt", metavar="TEXT")
     parser.add_argument("--ignore-chat-template", action="store_true", help="give the model the bare prompt")
@@ -79,7 +108,6 @@ def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
     shard = _shard(args.shard)
     prompts = read_prompts(args.prompts, parse_mapping(args.map), args.limit)
-    _check_output(args)
     work = _work(args, settings, shard, prompts, file_hash(args.prompts))
     if args.dry_run:
         return _dry_run(args, work)
@@ -88,17 +116,21 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace) -> Settings:
     from toolkit.collect.settings import RenderSettings, Settings
+    from toolkit.generation.beam_settings import BeamSettings
     from toolkit.generation.sampling import Sampler
 
+    n = args.num_samples if args.num_samples is not None else 0 if args.beams else 1
     return Settings(
-        num_samples=args.num_samples,
+        num_samples=n,
         greedy=args.greedy,
+        beam=BeamSettings(args.beams, args.length_penalty, args.early_stopping) if args.beams else None,
         max_tokens=args.max_tokens,
         sampler=Sampler(args.temp, args.top_k, args.top_p, args.min_p),
         seed=args.seed,
         top_logprobs=args.top_logprobs,
         stop=tuple(args.stop),
         extra_eos_tokens=tuple(args.extra_eos_token),
+        constraint=_constraint(args.regex, args.json_schema),
         render=RenderSettings(
             system_prompt=args.system_prompt,
             ignore_chat_template=args.ignore_chat_template,
@@ -108,11 +140,28 @@ def _settings(args: argparse.Namespace) -> Settings:
     )
 
 
+def _constraint(regex: str | None, json_schema: str | None) -> Constraint | None:
+    from toolkit.collect.settings import Constraint
+
+    if regex is None and json_schema is None:
+        return None
+    if json_schema is not None and not json_schema.lstrip().startswith("{"):
+        try:
+            json_schema = Path(json_schema).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise ToolkitError(
+                f"--json-schema: {json_schema!r} is neither a JSON object nor a file that can be read ({error})"
+            ) from None
+    return Constraint(regex, json_schema)
+
+
 def _template_config(text: str | None) -> Mapping[str, Any]:
     try:
         config = json.loads(text or "{}")
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ToolkitError(f"--chat-template-config: {text!r} is not JSON ({error}); give an object") from None
+        raise ToolkitError(
+            f"--chat-template-config: {text!r} is not JSON ({error}); give an object"
+        ) from None
     if not isinstance(config, dict):
         raise ToolkitError(f'--chat-template-config: {text!r} is no object; give {{"name": value}}')
     return config
@@ -129,14 +178,6 @@ def _shard(text: str | None) -> Shard | None:
     return Shard(int(index), int(count))
 
 
-def _check_output(args: argparse.Namespace) -> None:
-    """See that the folder can serve before the model is loaded."""
-    from toolkit.store import check_output
-
-    if not args.dry_run:
-        check_output(args.output, go_on=args.resume, overwrite=args.overwrite)
-
-
 def _work(
     args: argparse.Namespace, settings: Settings, shard: Shard | None, prompts: Any, prompt_file_hash: Any
 ) -> Work:
@@ -147,7 +188,7 @@ def _work(
     model = load(args.model)
     records = render_prompts(model.tokenizer, prompts, settings.render, model.context_length)
     batch_size = args.batch_size or DEFAULT_BATCH_SIZE
-    return Work(model, settings, records, batch_size, shard, prompt_file_hash)
+    return Work(model, settings, records, batch_size, shard, prompt_file_hash, args.prompt_logprobs)
 
 
 def _dry_run(args: argparse.Namespace, work: Work) -> int:

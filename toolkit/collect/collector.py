@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.collect.continuations import TextFollower, TextStep
+from toolkit.collect.continuations import TextStep
 from toolkit.collect.describe import make_manifest
 from toolkit.collect.plan import in_shard, missing_sequences, wanted_sequences
 from toolkit.collect.progress import Progress
 from toolkit.collect.settings import Settings
-from toolkit.generation.backend import choose_batch, choose_statistics
-from toolkit.generation.engine import Engine, Limits
+from toolkit.collect.steps import DEFAULT_BATCH_SIZE, Generator
+from toolkit.generation.backend import choose_statistics
 from toolkit.generation.forward import Forward
-from toolkit.generation.plans import PromptPlan
+from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import PromptRecord, SequenceRecord
-from toolkit.store import RunWriter
+from toolkit.store import PromptTokens, RunWriter
 from toolkit.store.lock import Shard
 
-DEFAULT_BATCH_SIZE = 64
 COMMIT_SEQUENCES = 512
 COMMIT_SECONDS = 30.0
 
@@ -41,6 +40,7 @@ class Work:
     batch_size: int = DEFAULT_BATCH_SIZE
     shard: Shard | None = None
     prompt_file_hash: str | None = None
+    prompt_logprobs: bool = False  # also store the prompts' own tokens
 
     def mine(self) -> list[PromptRecord]:
         """The prompts of this shard."""
@@ -57,30 +57,6 @@ class Outcome:
     n_errors: int  # sequences that ended by an error
     interrupted: bool
     seconds: float
-
-
-def generate_steps(
-    model: Model,
-    settings: Settings,
-    plans: Iterator[PromptPlan],
-    batch_size: int,
-    forward: Forward | None = None,
-) -> Iterator[TextStep]:
-    """Run the engine over plans: steps with their segments, and the records of sequences that end."""
-    tokenizer = model.tokenizer
-    for token in settings.extra_eos_tokens:
-        tokenizer.add_eos_token(token)
-    follower = TextFollower(model.token_bytes, settings.stop, settings.seed)
-    engine = Engine(
-        choose_batch(forward or Forward(model.network))(batch_size),
-        choose_statistics(settings.sampler, settings.top_logprobs),
-        settings.sampler,
-        Limits(settings.max_tokens, model.end_ids, model.context_length),
-        seed=settings.seed,
-        slots=batch_size,
-        watcher=follower,
-    )
-    yield from follower.follow(engine.run(plans))
 
 
 def collect(
@@ -108,25 +84,20 @@ def collect(
     ToolkitError
         The folder holds something else, or a run with other settings, or another process collects there.
     """
-    forward = Forward(work.model.network)
-    with _writer(work, Path(output), forward, resume, overwrite) as writer:
+    generator = Generator(work.model, work.settings, work.batch_size)
+    with _writer(work, Path(output), generator.forward, resume, overwrite) as writer:
         writer.add_prompts(work.mine())
         lacking = list(missing_sequences(work.mine(), work.settings, writer.keys))
         total = len(work.mine()) * len(wanted_sequences(work.settings))
         missing = sum(len(plan.sequences) for plan in lacking)
         display = progress(total, total - missing) if progress is not None and missing else None
-        run = _Collection(work, writer, display)
-        return run.collect(
-            generate_steps(work.model, work.settings, iter(lacking), work.batch_size, forward),
-            total - missing,
-            on_step,
-        )
+        if work.prompt_logprobs:
+            _add_prompt_tokens(work, generator, writer)
+        return _Collection(work, writer, display).collect(generator.run(lacking), total - missing, on_step)
 
 
 @contextmanager
-def _writer(
-    work: Work, output: Path, forward: Forward, resume: bool, overwrite: bool
-) -> Iterator[RunWriter]:
+def _writer(work: Work, output: Path, forward: Forward, resume: bool, overwrite: bool) -> Iterator[RunWriter]:
     manifest = make_manifest(
         work.model,
         work.settings,
@@ -146,6 +117,20 @@ def _writer(
         writer = RunWriter.create(output, manifest, shard=work.shard)
     with writer:
         yield writer
+
+
+def _add_prompt_tokens(work: Work, generator: Generator, writer: RunWriter) -> None:
+    """Store the prompts' own tokens with what the model believed of them; those of the first are null."""
+    scorer = Scorer(
+        generator.make_batch(1), choose_statistics(work.settings.sampler, work.settings.top_logprobs)
+    )
+    for prompt in work.mine():
+        if prompt.prompt_id not in writer.with_prompt_tokens:
+            ids = prompt.token_ids.tolist()
+            pieces = work.model.token_bytes.pieces(ids)
+            writer.add_prompt_tokens(
+                [PromptTokens(prompt.prompt_id, prompt.token_ids, pieces, scorer.prompt_tokens(ids))]
+            )
 
 
 class _Collection:
@@ -189,7 +174,7 @@ class _Collection:
         self._pending += step.records
         self._n_errors += sum(record.finish_reason == "error" for record in step.records)
         if self._display is not None:
-            self._display.update(len(step.records), len(step.step.token_ids))
+            self._display.update(len(step.records), step.n_tokens)
         waited = time.monotonic() - self._committed_at
         if len(self._pending) >= COMMIT_SEQUENCES or (self._pending and waited >= COMMIT_SECONDS):
             self._commit()

@@ -27,6 +27,12 @@ class TextStep(NamedTuple):
     released: list[list[Segment]]  # of each of the step's sequences
     records: list[SequenceRecord]  # sequences that ended
 
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that are new: one a sequence, or all of those that a beam search ended with."""
+        n = len(self.step.token_ids)
+        return n if self.step.sequences else sum(len(record.token_ids) for record in self.records)
+
 
 class _Text:
     """A running sequence's bytes and segments."""
@@ -65,9 +71,7 @@ class TextFollower:
         self._texts: dict[Key, _Text] = {}
         self._released: list[list[Segment]] = []
 
-    def __call__(
-        self, sequences: Sequence[ActiveSequence], token_ids: NDArray[np.int32]
-    ) -> dict[int, str]:
+    def __call__(self, sequences: Sequence[ActiveSequence], token_ids: NDArray[np.int32]) -> dict[int, str]:
         """Take one token of each sequence; the rows whose text is complete, and their stop string."""
         self._released, stopped = [], {}
         for row, (sequence, token_id) in enumerate(zip(sequences, token_ids.tolist(), strict=True)):
@@ -110,4 +114,3 @@ class TextFollower:
             stop_reason=stop_reason,
             seed=self._seed,
         )
-

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from toolkit.errors import ToolkitError
-from toolkit.records import PromptRecord
 from toolkit.collect.prompts import Prompt
 from toolkit.collect.settings import RenderSettings
+from toolkit.errors import ToolkitError
+from toolkit.records import PromptRecord
 
 
 def render_prompts(
@@ -46,6 +46,8 @@ def render_prompts(
 
 
 def _render(tokenizer: Any, prompt: Prompt, settings: RenderSettings) -> PromptRecord:
+    if prompt.token_ids is not None:
+        return _record(prompt, tokenizer.decode(list(prompt.token_ids)), list(prompt.token_ids), None)
     templated = tokenizer.has_chat_template and not settings.ignore_chat_template
     messages = _messages(prompt, settings) if templated or prompt.messages is not None else None
     if templated:
@@ -58,11 +60,15 @@ def _render(tokenizer: Any, prompt: Prompt, settings: RenderSettings) -> PromptR
         )
     else:
         text = (prompt.prompt or "") + (settings.prefill_response or "")
+    return _record(prompt, text, encode(tokenizer, text, templated), messages)
+
+
+def _record(prompt: Prompt, text: str, token_ids: list[int], messages: Any) -> PromptRecord:
     return PromptRecord(
         prompt_id=prompt.id if prompt.id is not None else text_id(text),
         prompt_index=prompt.index,
         text=text,
-        token_ids=np.array(encode(tokenizer, text, templated), np.int32),
+        token_ids=np.array(token_ids, np.int32),
         messages=messages,
         reference=prompt.reference,
         metadata=prompt.metadata,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from toolkit.errors import ToolkitError
+from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.sampling import Sampler
 
 
@@ -21,6 +22,24 @@ class RenderSettings:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """What every text has to match; the grammar is made when the model is there.
+
+    Raises
+    ------
+    ToolkitError
+        Both or none are given.
+    """
+
+    regex: str | None = None
+    json_schema: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.regex is None) == (self.json_schema is None):
+            raise ToolkitError("--regex, --json-schema: give exactly one of them")
+
+
+@dataclass(frozen=True)
 class Settings:
     """How sequences are drawn. Every field is checked.
 
@@ -32,18 +51,21 @@ class Settings:
 
     num_samples: int = 1
     greedy: bool = False  # one greedy sequence beside the samples
+    beam: BeamSettings | None = None
     max_tokens: int = 256
     sampler: Sampler = field(default_factory=Sampler)
     seed: int = 0
     top_logprobs: int = 5
     stop: tuple[str, ...] = ()
     extra_eos_tokens: tuple[str, ...] = ()
+    constraint: Constraint | None = None
     render: RenderSettings = field(default_factory=RenderSettings)
 
     def __post_init__(self) -> None:
-        if self.num_samples < 0 or (self.num_samples == 0 and not self.greedy):
+        if self.num_samples < 0 or (self.num_samples == 0 and not self.greedy and self.beam is None):
             raise ToolkitError(
-                f"--num-samples: {self.num_samples} is not allowed; use 1 or more, or 0 with --greedy"
+                f"--num-samples: {self.num_samples} is not allowed; "
+                "use 1 or more, or 0 with --greedy or --beams"
             )
         if self.num_samples > 1 and self.sampler.temperature == 0:
             raise ToolkitError(
@@ -56,6 +78,8 @@ class Settings:
             raise ToolkitError(f"--top-logprobs: {self.top_logprobs} is outside 0 to 20; use 0 to 20")
         if not 0 <= self.seed < 2**63:
             raise ToolkitError(f"--seed: {self.seed} is outside 0 to 2**63 - 1; use a number in that range")
+        if self.beam is not None and self.stop:
+            raise ToolkitError("--stop: a beam search ends only at end tokens; leave out --stop or --beams")
 
     def content(self) -> dict[str, Any]:
         """The part that decides what a sequence holds: it must be the same whenever a run goes on.

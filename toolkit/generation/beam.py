@@ -14,47 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import ToolkitError
+from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.beam_step import Candidates, best_candidates, best_possible, score
 from toolkit.generation.buffer import TokenBuffer
 from toolkit.generation.engine import Batch, FinishedSequence, Limits, Statistics
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.processing import NoProcessing, Processing
 from toolkit.records import FinishReason, TokenStatistics
-
-
-@dataclass(frozen=True)
-class BeamSettings:
-    """How beams are searched.
-
-    Attributes
-    ----------
-    beams : beams kept alive, and hypotheses in the pool
-    length_penalty : see `toolkit.generation.beam_step.score`
-    early_stopping : end as soon as the pool is full; else only when no live beam can still enter it. One beam
-        always stops early, which makes it the greedy search
-    n_returned : hypotheses given back, best first; all by default
-
-    Raises
-    ------
-    ToolkitError
-        A value is out of range.
-    """
-
-    beams: int = 4
-    length_penalty: float = 1.0
-    early_stopping: bool = False
-    n_returned: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.beams < 1:
-            raise ToolkitError(f"--beams: {self.beams} is below 1; use 1 or more")
-        if not np.isfinite(self.length_penalty):
-            raise ToolkitError(f"--length-penalty: {self.length_penalty} is not finite; use a number")
-        if self.n_returned is not None and not 1 <= self.n_returned <= self.beams:
-            raise ToolkitError(
-                f"n_returned: {self.n_returned} is outside 1 to {self.beams}, the number of beams; "
-                "use a number in that range"
-            )
 
 
 class Hypothesis(NamedTuple):
@@ -266,7 +232,7 @@ class BeamSearch:
         return []
 
     def _results(self, group: _Group) -> list[FinishedSequence]:
-        kept: Sequence[Hypothesis] = group.pool[: self._settings.n_returned or self._settings.beams]
+        kept: Sequence[Hypothesis] = group.pool[: self._settings.wanted]
         return [
             hypothesis.sequence._replace(sample_index=place, beam_score=hypothesis.score)
             for place, hypothesis in enumerate(kept)

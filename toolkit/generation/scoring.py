@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from toolkit.generation.engine import Statistics
+from toolkit.generation.engine import Batch, Statistics
 from toolkit.records import TokenStatistics
 
 CHUNK = 128  # positions whose logits are held at once
-
-
-class Reader(Protocol):
-    """Reads given tokens: `SharedPrefixBatch` or `LibraryBatch`."""
-
-    def prefill(self, token_ids: Sequence[int]) -> tuple[Any, Any]: ...
-    def read(self, prompt: Any, token_ids: Sequence[int], chunk: int) -> Iterator[Any]: ...
 
 
 class Scorer:
@@ -25,12 +18,12 @@ class Scorer:
 
     Parameters
     ----------
-    reader : the caches
+    batch : the caches; its rows are not touched
     statistics : describes tokens
     """
 
-    def __init__(self, reader: Reader, statistics: Statistics) -> None:
-        self._reader = reader
+    def __init__(self, batch: Batch, statistics: Statistics) -> None:
+        self._batch = batch
         self._statistics = statistics
 
     def continuations(
@@ -43,20 +36,21 @@ class Scorer:
         prompt_ids : at least one token
         continuations : token ids; an empty one has no statistics
         """
-        prompt, first = self._reader.prefill(prompt_ids)
+        prompt, first = self._batch.prefill(prompt_ids)
         for ids in continuations:
             yield self._score(prompt, first, list(ids))
 
-    def prompt(self, prompt_ids: Sequence[int]) -> TokenStatistics:
-        """Statistics of a prompt's own tokens from its second on: of n - 1 tokens, the first has none."""
-        prompt, first = self._reader.prefill(prompt_ids[:1])
-        return self._score(prompt, first, list(prompt_ids[1:]))
+    def prompt_tokens(self, prompt_ids: Sequence[int]) -> TokenStatistics:
+        """Statistics of a prompt's own tokens, n of them; those of the first are not computed."""
+        prompt, first = self._batch.prefill(prompt_ids[:1])
+        rest = self._score(prompt, first, list(prompt_ids[1:]))
+        return TokenStatistics.concatenate([TokenStatistics.unknown(rest), rest])
 
     def _score(self, prompt: Any, first: Any, ids: list[int]) -> TokenStatistics:
         # The logits after the prompt are the first token's; each token's own are the next one's.
         parts = [self._describe(first, ids[:1])]
         start = 1
-        for logits in self._reader.read(prompt, ids[:-1], CHUNK):
+        for logits in self._batch.read(prompt, ids[:-1], CHUNK):
             parts.append(self._describe(logits, ids[start : start + logits.shape[0]]))
             start += logits.shape[0]
         return TokenStatistics.concatenate(parts).rows(slice(0, len(ids)))

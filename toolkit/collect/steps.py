@@ -1,0 +1,151 @@
+"""A model and plans to steps with text: makes the engine and the beam search that the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolkit.alignment import align
+from toolkit.collect.continuations import TextFollower, TextStep
+from toolkit.collect.settings import Settings
+from toolkit.errors import ToolkitError
+from toolkit.generation.backend import choose_batch, choose_statistics
+from toolkit.generation.beam import BeamSearch
+from toolkit.generation.engine import Chooser, Engine, FinishedSequence, Limits, Step
+from toolkit.generation.forward import Forward
+from toolkit.generation.plans import PromptPlan
+from toolkit.generation.processing import Chain, LogitsProcessor, LogitsProcessors, Processing
+from toolkit.models import Model
+from toolkit.records import SequenceRecord, TokenStatistics
+
+DEFAULT_BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a user passes in from Python: MLX-LM's own kinds of functions."""
+
+    sampler: Chooser | None = None
+    logits_processors: Sequence[LogitsProcessor] = ()
+    constraint: Processing | None = None
+
+
+class Generator:
+    """Generates sequences with one model and one set of settings.
+
+    Parameters
+    ----------
+    model : as loaded
+    settings : how to draw
+    batch_size : sequences at once
+    hooks : a user's sampler, processors and constraint
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        hooks: Hooks = Hooks(),
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self.batch_size = batch_size
+        self._hooks = hooks
+        self.forward = Forward(model.network)
+        self.make_batch = choose_batch(self.forward)
+        self._end_ids = model.end_ids | _extra_end_ids(model, settings.extra_eos_tokens)
+        self._processing = self._make_processing()
+
+    def run(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
+        """Steps of the sequences that the plans name: samples and greedy ones side by side, then beams."""
+        drawn = [_only(plan, beams=False) for plan in plans]
+        searched = [_only(plan, beams=True) for plan in plans]
+        yield from self._sample([plan for plan in drawn if plan.sequences])
+        yield from self._search([plan for plan in searched if plan.sequences])
+
+    def _sample(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
+        if not plans:
+            return
+        settings = self.settings
+        follower = TextFollower(self.model.token_bytes, settings.stop, settings.seed)
+        engine = Engine(
+            self.make_batch(self.batch_size),
+            choose_statistics(settings.sampler, settings.top_logprobs),
+            settings.sampler,
+            self._limits(),
+            seed=settings.seed,
+            slots=self.batch_size,
+            watcher=follower,
+            processing=self._processing,
+            chooser=self._hooks.sampler,
+        )
+        yield from follower.follow(engine.run(plans))
+
+    def _search(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
+        if not plans or self.settings.beam is None:
+            return
+        slots = max(self.batch_size, self.settings.beam.beams)
+        search = BeamSearch(
+            self.make_batch(slots),
+            choose_statistics(self.settings.sampler, self.settings.top_logprobs),
+            self.settings.beam,
+            self._limits(),
+            slots=slots,
+            processing=self._processing,
+        )
+        for group in search.run(plans):
+            step = Step([], np.empty(0, np.int32), TokenStatistics.empty(), group)
+            yield TextStep(step, [], [self._beam_record(sequence) for sequence in group])
+
+    def _limits(self) -> Limits:
+        return Limits(self.settings.max_tokens, self._end_ids, self.model.context_length)
+
+    def _beam_record(self, sequence: FinishedSequence) -> SequenceRecord:
+        ids = sequence.token_ids
+        return SequenceRecord(
+            prompt_id=sequence.prompt_id,
+            kind="beam",
+            sample_index=sequence.sample_index,
+            token_ids=ids,
+            statistics=sequence.statistics,
+            alignment=align(self.model.token_bytes.pieces(ids.tolist())),
+            has_end=sequence.has_end,
+            finish_reason=sequence.finish_reason,
+            stop_reason=self.model.token_bytes.literal(int(ids[-1]))
+            if sequence.has_end
+            else sequence.stop_reason,
+            beam_score=sequence.beam_score,
+        )
+
+    def _make_processing(self) -> Processing | None:
+        parts: list[Processing] = []
+        if self._hooks.logits_processors:
+            parts.append(LogitsProcessors(self._hooks.logits_processors))
+        if self._hooks.constraint is not None:
+            parts.append(self._hooks.constraint)
+        if (constraint := self.settings.constraint) is not None:
+            from toolkit.generation.grammar import json_grammar, regex_grammar
+
+            make: Any = regex_grammar if constraint.regex is not None else json_grammar
+            text = constraint.regex if constraint.regex is not None else constraint.json_schema
+            parts.append(make(text, self.model.tokenizer, self._end_ids))
+        if len(parts) > 1:
+            return Chain(parts)
+        return parts[0] if parts else None
+
+
+def _only(plan: PromptPlan, *, beams: bool) -> PromptPlan:
+    return plan._replace(sequences=[one for one in plan.sequences if (one[0] == "beam") == beams])
+
+
+def _extra_end_ids(model: Model, tokens: Sequence[str]) -> frozenset[int]:
+    """Ids of more end tokens, given as their text."""
+    vocabulary = model.tokenizer.get_vocab() if tokens else {}
+    for token in tokens:
+        if token not in vocabulary:
+            raise ToolkitError(f"--extra-eos-token: {token!r} is no token of the model; give one that is")
+    return frozenset(vocabulary[token] for token in tokens)

@@ -1,0 +1,149 @@
+"""What `toolkit.generate` gives back: sequences, generations and arrays over both. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Sequence_
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.records import FinishReason, PromptRecord, Segment, SequenceRecord, TokenStatistics
+
+PADDING = -1  # in token_ids, past a sequence's end
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One continuation of a prompt.
+
+    Attributes
+    ----------
+    prompt_token_ids, generated_token_ids : tuple of int
+        The end token is one of the generated ones.
+    record : SequenceRecord
+        All that is known of it, as it would be stored.
+    """
+
+    prompt_token_ids: tuple[int, ...]
+    record: SequenceRecord
+
+    @cached_property
+    def generated_token_ids(self) -> tuple[int, ...]:
+        return tuple(self.record.token_ids.tolist())
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Prompt and generated tokens."""
+        return self.prompt_token_ids + self.generated_token_ids
+
+    @cached_property
+    def logprob(self) -> float:
+        """Cumulative log-probability of the generated tokens, the end token included; nats."""
+        return float(self.logprobs.sum(dtype=np.float64))
+
+    @property
+    def logprobs(self) -> NDArray[np.float32]:
+        """Of each generated token, from the untouched logits; nats."""
+        return self.record.statistics.logprob
+
+    @property
+    def statistics(self) -> TokenStatistics:
+        return self.record.statistics
+
+    @property
+    def text(self) -> str:
+        return self.record.alignment.text
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return self.record.alignment.segments
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        return self.record.finish_reason
+
+    @property
+    def beam_score(self) -> float | None:
+        return self.record.beam_score
+
+
+@dataclass(frozen=True)
+class Generation:
+    """All sequences of one prompt, in the order of their sample index."""
+
+    prompt: PromptRecord
+    sequences: tuple[Sequence, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The sequences of several prompts.
+
+    Attributes
+    ----------
+    generations : tuple of Generation
+        One a prompt, in the prompts' order.
+    """
+
+    generations: tuple[Generation, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_samples, n_prompts, n_tokens), n_tokens of the longest sequence."""
+        n_samples = max((len(generation.sequences) for generation in self.generations), default=0)
+        longest = max((len(s.generated_token_ids) for g in self.generations for s in g.sequences), default=0)
+        return n_samples, len(self.generations), longest
+
+    @cached_property
+    def token_ids(self) -> NDArray[np.int32]:
+        """Generated ids, (n_samples, n_prompts, n_tokens); -1 past a sequence's end. Singletons stay."""
+        return self._fill(np.full(self.shape, PADDING, np.int32), "token_ids")
+
+    @cached_property
+    def logprobs(self) -> NDArray[np.float32]:
+        """Their log-probabilities, the same shape; NaN past a sequence's end."""
+        return self._fill(np.full(self.shape, np.nan, np.float32), "logprobs")
+
+    @property
+    def text(self) -> Any:
+        """text[sample][prompt]; singletons go: a str, a list over samples or prompts, or a list of lists."""
+        n_samples, n_prompts, _ = self.shape
+        texts = [
+            [
+                generation.sequences[sample].text
+                for generation in self.generations
+                if self._has(generation, sample)
+            ]
+            for sample in range(n_samples)
+        ]
+        if n_prompts == 1:
+            texts = [row[0] for row in texts]  # type: ignore[misc]
+        return texts[0] if n_samples == 1 else texts
+
+    @staticmethod
+    def _has(generation: Generation, sample: int) -> bool:
+        return sample < len(generation.sequences)
+
+    def _fill(self, array: NDArray[Any], of: str) -> NDArray[Any]:
+        for prompt, generation in enumerate(self.generations):
+            for sample, sequence in enumerate(generation.sequences):
+                values = sequence.record.token_ids if of == "token_ids" else sequence.logprobs
+                array[sample, prompt, : len(values)] = values
+        return array
+
+
+def make_result(prompts: Sequence_[PromptRecord], records: Sequence_[SequenceRecord]) -> Result:
+    """Sort records under their prompts."""
+    grouped: dict[str, list[SequenceRecord]] = {prompt.prompt_id: [] for prompt in prompts}
+    for record in records:
+        grouped[record.prompt_id].append(record)
+    return Result(tuple(_generation(prompt, grouped[prompt.prompt_id]) for prompt in prompts))
+
+
+def _generation(prompt: PromptRecord, records: list[SequenceRecord]) -> Generation:
+    ids = tuple(prompt.token_ids.tolist())
+    ordered = sorted(records, key=lambda record: (record.kind, record.sample_index))
+    return Generation(prompt, tuple(Sequence(ids, record) for record in ordered))
