@@ -78,6 +78,8 @@ class Settings:
             raise ToolkitError(f"--top-logprobs: {self.top_logprobs} is outside 0 to 20; use 0 to 20")
         if not 0 <= self.seed < 2**63:
             raise ToolkitError(f"--seed: {self.seed} is outside 0 to 2**63 - 1; use a number in that range")
+        if not all(self.stop):
+            raise ToolkitError("--stop: '' is empty; give a text of at least one character")
         if self.beam is not None and self.stop:
             raise ToolkitError("--stop: a beam search ends only at end tokens; leave out --stop or --beams")
 
