@@ -1,1 +1,55 @@
-"""Token confidence: how sure was a language model of each piece of the text it wrote?"""
+"""How sure was a language model of each piece of the text it wrote?
+
+The public names, and nothing else. Each is imported when it is first used, so that the analysis half
+works where MLX is not installed, and `import toolkit` takes no time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolkit.calls import generate as generate
+    from toolkit.calls import stream as stream
+    from toolkit.errors import DataFault as DataFault
+    from toolkit.errors import ToolkitError as ToolkitError
+    from toolkit.mlx_stream import stream_generate as stream_generate
+    from toolkit.models import load as load
+    from toolkit.store import open_run as open_run
+    from toolkit.store import open_runs as open_runs
+
+_MODULES = {
+    "load": "toolkit.models",
+    "generate": "toolkit.calls",
+    "stream": "toolkit.calls",
+    "stream_generate": "toolkit.mlx_stream",
+    "open_run": "toolkit.store",
+    "open_runs": "toolkit.store",
+    "ToolkitError": "toolkit.errors",
+    "DataFault": "toolkit.errors",
+}
+__all__ = [
+    "DataFault",
+    "ToolkitError",
+    "generate",
+    "load",
+    "open_run",
+    "open_runs",
+    "stream",
+    "stream_generate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("token-confidence-toolkit")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

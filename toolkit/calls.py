@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from toolkit.errors import ToolkitError
-from toolkit.records import FinishReason, PromptRecord, Segment
+from toolkit.given_prompts import Prompt, as_list, render_given
+from toolkit.records import FinishReason, Segment
 from toolkit.results import Result, make_result
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from toolkit.collect.settings import Settings
     from toolkit.collect.steps import Generator
     from toolkit.models import Model
-
-Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]  # text, messages, or token ids
 
 
 class StreamToken(NamedTuple):
@@ -138,7 +135,7 @@ def generate(
         settings = _with_beams(settings, samples, beams, length_penalty, early_stopping, n_returned)
     hooks = Hooks(sampler, tuple(logits_processors), constraint)
     generator = _generator(model, settings, batch_size, hooks)
-    records = _render(model, _as_list(prompts), system_prompt, chat_template)
+    records = render_given(model, as_list(prompts), system_prompt, chat_template)
     steps = generator.run(list(missing_sequences(records, settings, ())))
     return make_result(records, [record for step in steps for record in step.records])
 
@@ -179,7 +176,7 @@ def stream(
         json_schema,
     )
     generator = _generator(model, settings, None, None)
-    records = _render(model, [prompt], system_prompt, chat_template)
+    records = render_given(model, [prompt], system_prompt, chat_template)
     follower = _SegmentTokens(model)
     for step in generator.run(list(missing_sequences(records, settings, ()))):
         yield from follower.take(step)
@@ -271,44 +268,3 @@ def _generator(model: Model, settings: Settings, batch_size: int | None, hooks: 
     if batch_size is not None and batch_size < 1:
         raise ToolkitError(f"batch_size: {batch_size} is below 1; use 1 or more")
     return Generator(model, settings, batch_size or DEFAULT_BATCH_SIZE, hooks or Hooks())
-
-
-def _as_list(prompts: Any) -> list[Any]:
-    """One prompt or several; ids and messages of one prompt are sequences too."""
-    if isinstance(prompts, str):
-        return [prompts]
-    prompts = list(prompts)
-    if not prompts:
-        raise ToolkitError("prompts: there is none; give at least one")
-    alone = isinstance(prompts[0], Mapping | int | np.integer)
-    return [prompts] if alone else prompts
-
-
-def _render(
-    model: Model, prompts: list[Any], system_prompt: str | None, template: bool
-) -> list[PromptRecord]:
-    """Prompt records, ids from the rendered text, as a collection would give them."""
-    from toolkit.collect.prompts import Prompt as FilePrompt
-    from toolkit.collect.render import render_prompts
-    from toolkit.collect.settings import RenderSettings
-
-    settings = RenderSettings(system_prompt=system_prompt, ignore_chat_template=not template)
-    given: list[Any] = []
-    for index, prompt in enumerate(prompts):
-        if isinstance(prompt, str):
-            given.append(FilePrompt(index, index + 1, prompt=prompt))
-        elif prompt and all(isinstance(part, Mapping) for part in prompt):
-            given.append(FilePrompt(index, index + 1, messages=tuple(prompt)))
-        else:
-            given.append(FilePrompt(index, index + 1, token_ids=_checked_ids(model, prompt, index)))
-    return render_prompts(model.tokenizer, given, settings, model.context_length)
-
-
-def _checked_ids(model: Model, prompt: Any, index: int) -> tuple[int, ...]:
-    n = model.config.get("vocab_size") or len(model.tokenizer.get_vocab())
-    ids = tuple(prompt) if not isinstance(prompt, Mapping) else ()
-    if not ids or not all(isinstance(i, int | np.integer) and 0 <= i < n for i in ids):
-        raise ToolkitError(
-            f"prompts[{index}]: {str(prompt)[:60]!r} is neither text, nor messages, nor token ids from 0 to {n - 1}"
-        )
-    return tuple(int(i) for i in ids)

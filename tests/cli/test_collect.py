@@ -21,10 +21,8 @@ def prompts(tmp_path: Path) -> Path:
 
 
 def call(model: Path, prompts: Path | str, output: Path, *more: str) -> int:
-    return main(
-        ["collect", "--model", str(model), "--prompts", str(prompts), "--output", str(output)]
-        + ["--max-tokens", "5", *more]
-    )
+    files = ["--model", str(model), "--prompts", str(prompts), "--output", str(output)]
+    return main(["collect", *files, "--max-tokens", "5", *more])
 
 
 def test_a_run_from_the_command_line(tiny_folder: Path, prompts: Path, tmp_path: Path, capsys) -> None:

@@ -212,6 +212,24 @@ def test_a_stop_string_cuts_the_text_and_keeps_the_tokens(collected: Collect, ru
         assert sum(len(piece or b"") for piece in record.alignment.pieces) >= record.alignment.n_bytes
 
 
+def test_an_extra_end_token_ends_and_has_no_bytes(
+    collected: Collect, run_path: Path, tiny_model: Any
+) -> None:
+    collected(3, max_tokens=40)
+    ids = open_run(run_path).tokens_df()["token_id"]
+    common = int(ids[ids > 2].mode()[0])
+    token = tiny_model.tokenizer.convert_ids_to_tokens(common)
+    collected(3, max_tokens=40, extra_eos_tokens=(token,), more={"overwrite": True})
+    ended = [r for r in open_run(run_path).iter_sequences() if r.has_end and r.token_ids[-1] == common]
+    assert ended
+    for record in ended:
+        assert common not in record.token_ids[:-1]
+        assert record.alignment.pieces[-1] is None
+        assert record.finish_reason == "stop"
+    assert common not in tiny_model.end_ids
+    assert not list(validate(run_path))
+
+
 def test_the_manifest_says_what_was_done(collected: Collect, run_path: Path) -> None:
     collected(2, seed=9)
     manifest = open_run(run_path).manifest

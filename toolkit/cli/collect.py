@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from toolkit.cli.arguments import (
-    add_json,
     non_negative_float,
     non_negative_int,
     number,
@@ -20,19 +17,28 @@ from toolkit.cli.arguments import (
     probability,
     seed,
 )
+from toolkit.cli.collecting import (
+    add_model_and_output,
+    add_rendering,
+    add_run_options,
+    add_statistics,
+    parse_shard,
+    render_settings,
+    report,
+    stop_on_sigterm,
+)
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
-    from toolkit.collect.collector import Outcome, Work
+    from toolkit.collect.collector import Work
     from toolkit.collect.settings import Constraint, Settings
     from toolkit.store.lock import Shard
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `toolkit collect`."""
-    parser.add_argument("--model", metavar="M", help="folder, .gguf file or repository; the default model")
+    add_model_and_output(parser)
     parser.add_argument("--prompts", metavar="F", required=True, help="JSON Lines; - is standard input")
-    parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="the run's folder")
     parser.add_argument(
         "-n",
         "--num-samples",
@@ -46,25 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_beams(parser)
     _add_text(parser)
     _add_constraint(parser)
-    parser.add_argument(
-        "--top-logprobs", metavar="K", type=non_negative_int, default=5, help="alternatives a token, 0 to 20"
-    )
-    parser.add_argument(
-        "--prompt-logprobs", action="store_true", help="also store the prompts' own tokens, scored"
-    )
-    parser.add_argument(
-        "--map", metavar="OURS=THEIRS", action="append", default=[], help="reference=answer: a field's name"
-    )
+    add_statistics(parser)
     parser.add_argument("--batch-size", metavar="N", type=positive_int, help="sequences at once")
-    parser.add_argument("--shard", metavar="I/N", help="only every Nth prompt, by its id; I from 0")
-    parser.add_argument("--limit", metavar="N", type=positive_int, help="only the first N prompts")
-    parser.add_argument(
-        "--resume", action=argparse.BooleanOptionalAction, default=True, help="go on with a run that is there"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace a run that is there")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be collected, and stop")
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
-    add_json(parser)
+    add_run_options(parser, "prompts")
 
 
 def _add_sampler(parser: argparse.ArgumentParser) -> None:
@@ -95,19 +86,19 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
         "--stop", metavar="TEXT", action="append", default=[], help="end the text before this"
     )
     parser.add_argument("--extra-eos-token", metavar="TOKEN", action="append", default=[])
-    parser.add_argument("--system-prompt", metavar="TEXT")
-    parser.add_argument("--ignore-chat-template", action="store_true", help="give the model the bare prompt")
-    parser.add_argument("--chat-template-config", metavar="JSON", help="more arguments for the template")
+    add_rendering(parser)
     parser.add_argument("--prefill-response", metavar="TEXT", help="the answer begins with this")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; 1 where the collection was interrupted or a sequence ended by an error."""
-    from toolkit.collect.prompts import file_hash, parse_mapping, read_prompts
+    from toolkit.collect.fields import parse_mapping
+    from toolkit.collect.json_lines import file_hash
+    from toolkit.collect.prompts import FIELDS, read_prompts
 
     settings = _settings(args)
-    shard = _shard(args.shard)
-    prompts = read_prompts(args.prompts, parse_mapping(args.map), args.limit)
+    shard = parse_shard(args.shard)
+    prompts = read_prompts(args.prompts, parse_mapping(args.map, FIELDS), args.limit)
     work = _work(args, settings, shard, prompts, file_hash(args.prompts))
     if args.dry_run:
         return _dry_run(args, work)
@@ -115,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    from toolkit.collect.settings import RenderSettings, Settings
+    from toolkit.collect.settings import Settings
     from toolkit.generation.beam_settings import BeamSettings
     from toolkit.generation.sampling import Sampler
 
@@ -131,12 +122,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         stop=tuple(args.stop),
         extra_eos_tokens=tuple(args.extra_eos_token),
         constraint=_constraint(args.regex, args.json_schema),
-        render=RenderSettings(
-            system_prompt=args.system_prompt,
-            ignore_chat_template=args.ignore_chat_template,
-            chat_template_config=_template_config(args.chat_template_config),
-            prefill_response=args.prefill_response,
-        ),
+        render=render_settings(args, args.prefill_response),
     )
 
 
@@ -153,29 +139,6 @@ def _constraint(regex: str | None, json_schema: str | None) -> Constraint | None
                 f"--json-schema: {json_schema!r} is neither a JSON object nor a file that can be read ({error})"
             ) from None
     return Constraint(regex, json_schema)
-
-
-def _template_config(text: str | None) -> Mapping[str, Any]:
-    try:
-        config = json.loads(text or "{}")
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ToolkitError(
-            f"--chat-template-config: {text!r} is not JSON ({error}); give an object"
-        ) from None
-    if not isinstance(config, dict):
-        raise ToolkitError(f'--chat-template-config: {text!r} is no object; give {{"name": value}}')
-    return config
-
-
-def _shard(text: str | None) -> Shard | None:
-    from toolkit.store.lock import Shard
-
-    if text is None:
-        return None
-    index, slash, count = text.partition("/")
-    if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        raise ToolkitError(f"--shard: {text!r} is not I/N with I from 0 to N-1; 0/2 and 1/2, for example")
-    return Shard(int(index), int(count))
 
 
 def _work(
@@ -220,7 +183,7 @@ def _collect(args: argparse.Namespace, work: Work) -> int:
     from toolkit.collect.collector import collect
     from toolkit.collect.progress import Progress
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    stop_on_sigterm()
     show = None
     if args.stream:
         from toolkit.collect.live import LiveText
@@ -234,28 +197,4 @@ def _collect(args: argparse.Namespace, work: Work) -> int:
         progress=lambda total, done: Progress(total, done=done, label="collect"),
         on_step=show,
     )
-    _report(args, outcome)
-    return 1 if outcome.interrupted or outcome.n_errors else 0
-
-
-def _interrupt(signum: int, frame: Any) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _report(args: argparse.Namespace, outcome: Outcome) -> None:
-    if args.json:
-        print(json.dumps({"run": str(args.output), **vars(outcome)}))
-    before = f" ({outcome.n_before:,} were there)" if outcome.n_before else ""
-    print(
-        f"toolkit collect: {outcome.n_sequences:,} sequences of {outcome.n_tokens:,} tokens "
-        f"in {outcome.seconds:.1f} s{before}: {args.output}",
-        file=sys.stderr,
-    )
-    if outcome.n_errors:
-        print(
-            f"toolkit collect: {outcome.n_errors:,} sequences ended by an error; "
-            "see finish_reason and stop_reason in the table sequences",
-            file=sys.stderr,
-        )
-    if outcome.interrupted:
-        print("toolkit collect: interrupted; the same command goes on from here", file=sys.stderr)
+    return report("collect", args, outcome)

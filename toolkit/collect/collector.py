@@ -6,28 +6,27 @@ Sequences are committed in parts as they finish. Whatever ends the loop, finishe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from toolkit.collect.continuations import TextStep
 from toolkit.collect.describe import make_manifest
 from toolkit.collect.plan import in_shard, missing_sequences, wanted_sequences
 from toolkit.collect.progress import Progress
 from toolkit.collect.settings import Settings
-from toolkit.collect.steps import DEFAULT_BATCH_SIZE, Generator
-from toolkit.generation.backend import choose_statistics
-from toolkit.generation.forward import Forward
+from toolkit.collect.steps import DEFAULT_BATCH_SIZE, Generator, make_scorer
 from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import PromptRecord, SequenceRecord
-from toolkit.store import PromptTokens, RunWriter
+from toolkit.store import Manifest, PromptTokens, RunWriter
 from toolkit.store.lock import Shard
 
 COMMIT_SEQUENCES = 512
 COMMIT_SECONDS = 30.0
+COMMIT_PROMPT_TOKENS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -85,20 +84,23 @@ def collect(
         The folder holds something else, or a run with other settings, or another process collects there.
     """
     generator = Generator(work.model, work.settings, work.batch_size)
-    with _writer(work, Path(output), generator.forward, resume, overwrite) as writer:
+    manifest = _manifest(work, generator.forward.logits_dtype)
+    with open_writer(output, manifest, work.shard, resume=resume, overwrite=overwrite) as writer:
         writer.add_prompts(work.mine())
         lacking = list(missing_sequences(work.mine(), work.settings, writer.keys))
         total = len(work.mine()) * len(wanted_sequences(work.settings))
         missing = sum(len(plan.sequences) for plan in lacking)
         display = progress(total, total - missing) if progress is not None and missing else None
         if work.prompt_logprobs:
-            _add_prompt_tokens(work, generator, writer)
-        return _Collection(work, writer, display).collect(generator.run(lacking), total - missing, on_step)
+            scorer = make_scorer(work.model, work.settings.top_logprobs)
+            add_prompt_tokens(work.model, scorer, work.mine(), writer)
+        return CommitLoop(generator.model, writer, display).collect(
+            generator.run(lacking), total - missing, on_step
+        )
 
 
-@contextmanager
-def _writer(work: Work, output: Path, forward: Forward, resume: bool, overwrite: bool) -> Iterator[RunWriter]:
-    manifest = make_manifest(
+def _manifest(work: Work, logits_dtype: str) -> Manifest:
+    return make_manifest(
         work.model,
         work.settings,
         {
@@ -106,38 +108,56 @@ def _writer(work: Work, output: Path, forward: Forward, resume: bool, overwrite:
             "batch_size": work.batch_size,
             "shard": None if work.shard is None else str(work.shard),
         },
-        logits_dtype=forward.logits_dtype,
+        logits_dtype=logits_dtype,
         prompt_file_hash=work.prompt_file_hash,
+        seed=work.settings.seed,
     )
-    if overwrite:
-        writer = RunWriter.create(output, manifest, shard=work.shard, overwrite=True)
-    elif resume:
-        writer = RunWriter.resume(output, manifest, shard=work.shard)
+
+
+@contextmanager
+def open_writer(
+    output: str | Path, manifest: Manifest, shard: Shard | None, *, resume: bool, overwrite: bool
+) -> Iterator[RunWriter]:
+    """A writer of the run at `output`: a new one, one that goes on, or one in place of what is there."""
+    if resume and not overwrite:
+        writer = RunWriter.resume(output, manifest, shard=shard)
     else:
-        writer = RunWriter.create(output, manifest, shard=work.shard)
+        writer = RunWriter.create(output, manifest, shard=shard, overwrite=overwrite)
     with writer:
         yield writer
 
 
-def _add_prompt_tokens(work: Work, generator: Generator, writer: RunWriter) -> None:
+def add_prompt_tokens(
+    model: Model, scorer: Scorer, prompts: Iterable[PromptRecord], writer: RunWriter
+) -> None:
     """Store the prompts' own tokens with what the model believed of them; those of the first are null."""
-    scorer = Scorer(
-        generator.make_batch(1), choose_statistics(work.settings.sampler, work.settings.top_logprobs)
-    )
-    for prompt in work.mine():
-        if prompt.prompt_id not in writer.with_prompt_tokens:
-            ids = prompt.token_ids.tolist()
-            pieces = work.model.token_bytes.pieces(ids)
-            writer.add_prompt_tokens(
-                [PromptTokens(prompt.prompt_id, prompt.token_ids, pieces, scorer.prompt_tokens(ids))]
-            )
+    pending: list[PromptTokens] = []
+    for prompt in prompts:
+        if prompt.prompt_id in writer.with_prompt_tokens:
+            continue
+        ids = prompt.token_ids.tolist()
+        pieces = model.token_bytes.pieces(ids)
+        pending.append(PromptTokens(prompt.prompt_id, prompt.token_ids, pieces, scorer.prompt_tokens(ids)))
+        if sum(len(tokens.pieces) for tokens in pending) >= COMMIT_PROMPT_TOKENS:
+            writer.add_prompt_tokens(pending)
+            pending = []
+    writer.add_prompt_tokens(pending)
 
 
-class _Collection:
+class Finished(Protocol):
+    """What a loop hands over at a time: sequences that ended, and how many tokens are new."""
+
+    @property
+    def records(self) -> list[SequenceRecord]: ...
+    @property
+    def n_tokens(self) -> int: ...
+
+
+class CommitLoop:
     """The loop, and what it has not committed yet."""
 
-    def __init__(self, work: Work, writer: RunWriter, display: Progress | None) -> None:
-        self._vocabulary = _Vocabulary(work.model)
+    def __init__(self, model: Model, writer: RunWriter, display: Progress | None) -> None:
+        self._vocabulary = _Vocabulary(model)
         self._writer = writer
         self._display = display
         self._pending: list[SequenceRecord] = []
@@ -145,8 +165,9 @@ class _Collection:
         self._n_errors = 0
 
     def collect(
-        self, steps: Iterator[TextStep], n_before: int, on_step: Callable[[TextStep], Any] | None
+        self, steps: Iterable[Finished], n_before: int, on_step: Callable[[Any], Any] | None = None
     ) -> Outcome:
+        """Go through the steps and commit what they end, whatever ends the loop."""
         began = time.monotonic()
         interrupted = False
         try:
@@ -170,7 +191,7 @@ class _Collection:
             seconds=time.monotonic() - began,
         )
 
-    def _take(self, step: TextStep) -> None:
+    def _take(self, step: Finished) -> None:
         self._pending += step.records
         self._n_errors += sum(record.finish_reason == "error" for record in step.records)
         if self._display is not None:

@@ -76,8 +76,10 @@ class TextFollower:
         self._released, stopped = [], {}
         for row, (sequence, token_id) in enumerate(zip(sequences, token_ids.tolist(), strict=True)):
             text = self._texts.setdefault(key_of(sequence), _Text(self._stops))
-            ended = sequence.finish_reason == "error"  # its last token is none
-            self._released.append([] if ended else text.push(self._token_bytes.piece(token_id)))
+            if sequence.finish_reason == "error":  # no token was drawn
+                self._released.append([])
+                continue
+            self._released.append(text.push(self._token_bytes.piece(token_id)))
             if text.stream.stopped is not None:
                 stopped[row] = text.stream.stopped
         return stopped

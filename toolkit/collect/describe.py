@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
-from toolkit.collect.settings import Settings
+from toolkit.collect.settings import ScoreSettings, Settings
 from toolkit.models import Model
 from toolkit.models.blas import preload
 from toolkit.store import Manifest
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def content_config(model: Model, settings: Settings) -> dict[str, Any]:
+def content_config(model: Model, settings: Settings | ScoreSettings) -> dict[str, Any]:
     """All that decides a sequence's content."""
     return {
         **settings.content(),
@@ -45,11 +45,12 @@ def content_config(model: Model, settings: Settings) -> dict[str, Any]:
 
 def make_manifest(
     model: Model,
-    settings: Settings,
+    settings: Settings | ScoreSettings,
     config: Mapping[str, Any],
     *,
     logits_dtype: str,
     prompt_file_hash: str | None,
+    seed: int | None = None,
 ) -> Manifest:
     """The manifest of a collection that begins now.
 
@@ -81,7 +82,7 @@ def make_manifest(
         device=str(mx.default_device().type).rpartition(".")[2],
         dtype=model.dtype,
         logits_dtype=logits_dtype,
-        seed=settings.seed,
+        seed=seed,
         blas=blas.name,
         prompt_file_hash=prompt_file_hash,
         notes=(BATCH_NOTE,),

@@ -32,23 +32,35 @@ def render_prompts(
     ToolkitError
         A template that fails on a prompt, a prompt without tokens, or one that fills the context.
     """
-    records = [_render(tokenizer, prompt, settings) for prompt in prompts]
-    for prompt, record in zip(prompts, records, strict=True):
-        where = f"line {prompt.line}" + (f" (id {prompt.id!r})" if prompt.id is not None else "")
-        if len(record.token_ids) == 0:
-            raise ToolkitError(f"{where}: the prompt has no tokens; give it some text")
-        if context_length is not None and len(record.token_ids) >= context_length:
-            raise ToolkitError(
-                f"{where}: the prompt has {len(record.token_ids)} tokens and the model's context is "
-                f"{context_length}; shorten it"
-            )
+    records = [render_prompt(tokenizer, prompt, settings, context_length) for prompt in prompts]
     return list(_with_unique_ids(records, {p.id for p in prompts if p.id is not None}))
+
+
+def render_prompt(
+    tokenizer: Any, prompt: Prompt, settings: RenderSettings, context_length: int | None = None
+) -> PromptRecord:
+    """One prompt, as in `render_prompts`; prompts of the same text have the same id, unless they have their own."""
+    record = _render(tokenizer, prompt, settings)
+    where = f"line {prompt.line}" + (f" (id {prompt.id!r})" if prompt.id is not None else "")
+    if len(record.token_ids) == 0:
+        raise ToolkitError(f"{where}: the prompt has no tokens; give it some text")
+    if context_length is not None and len(record.token_ids) >= context_length:
+        raise ToolkitError(
+            f"{where}: the prompt has {len(record.token_ids)} tokens and the model's context is "
+            f"{context_length}; shorten it"
+        )
+    return record
+
+
+def is_templated(tokenizer: Any, settings: RenderSettings) -> bool:
+    """Whether the chat template is applied to prompts of text."""
+    return bool(tokenizer.has_chat_template) and not settings.ignore_chat_template
 
 
 def _render(tokenizer: Any, prompt: Prompt, settings: RenderSettings) -> PromptRecord:
     if prompt.token_ids is not None:
         return _record(prompt, tokenizer.decode(list(prompt.token_ids)), list(prompt.token_ids), None)
-    templated = tokenizer.has_chat_template and not settings.ignore_chat_template
+    templated = is_templated(tokenizer, settings)
     messages = _messages(prompt, settings) if templated or prompt.messages is not None else None
     if templated:
         text = _apply_template(tokenizer, messages, prompt, settings)

@@ -10,6 +10,8 @@ from toolkit.errors import ToolkitError
 from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.sampling import Sampler
 
+MAX_TOP_LOGPROBS = 20
+
 
 @dataclass(frozen=True)
 class RenderSettings:
@@ -37,6 +39,14 @@ class Constraint:
     def __post_init__(self) -> None:
         if (self.regex is None) == (self.json_schema is None):
             raise ToolkitError("--regex, --json-schema: give exactly one of them")
+
+
+def check_top_logprobs(n: int) -> None:
+    """Raise ToolkitError where so many alternatives a token are not stored."""
+    if not 0 <= n <= MAX_TOP_LOGPROBS:
+        raise ToolkitError(
+            f"--top-logprobs: {n} is outside 0 to {MAX_TOP_LOGPROBS}; use 0 to {MAX_TOP_LOGPROBS}"
+        )
 
 
 @dataclass(frozen=True)
@@ -74,8 +84,7 @@ class Settings:
             )
         if self.max_tokens < 1:
             raise ToolkitError(f"--max-tokens: {self.max_tokens} is below 1; use 1 or more")
-        if not 0 <= self.top_logprobs <= 20:
-            raise ToolkitError(f"--top-logprobs: {self.top_logprobs} is outside 0 to 20; use 0 to 20")
+        check_top_logprobs(self.top_logprobs)
         if not 0 <= self.seed < 2**63:
             raise ToolkitError(f"--seed: {self.seed} is outside 0 to 2**63 - 1; use a number in that range")
         if not all(self.stop):
@@ -92,3 +101,26 @@ class Settings:
         for name in ("num_samples", "greedy"):
             del settings[name]
         return {**settings, "stop": list(self.stop), "extra_eos_tokens": list(self.extra_eos_tokens)}
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How given completions become tokens, and what is kept of them.
+
+    Raises
+    ------
+    ToolkitError
+        A value is out of range.
+    """
+
+    joint: bool = False  # a text is tokenised together with its prompt, not apart from it
+    add_end: bool = False  # the end token follows a completion that does not end in one
+    top_logprobs: int = 5
+    render: RenderSettings = field(default_factory=RenderSettings)
+
+    def __post_init__(self) -> None:
+        check_top_logprobs(self.top_logprobs)
+
+    def content(self) -> dict[str, Any]:
+        """The part that decides what a sequence holds: all of it, but the completions themselves."""
+        return asdict(self)

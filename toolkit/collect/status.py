@@ -63,10 +63,12 @@ def run_status(run: Run) -> RunStatus:
 def planned_sequences(manifest: Manifest) -> dict[str, int]:
     """Sequences of each kind that the latest session asked for; empty where the manifest does not say."""
     config: Any = manifest.config if manifest.current is None else manifest.current.config
-    prompts = config.get("n_prompts")
-    if not isinstance(prompts, int):
+    if isinstance(config.get("n_scored"), int):
+        return {"scored": config["n_scored"]}
+    prompts, samples = config.get("n_prompts"), config.get("num_samples")
+    if not isinstance(prompts, int) or not isinstance(samples, int):
         return {}
-    each = {"greedy": int(bool(config.get("greedy"))), "sample": config.get("num_samples") or 0}
+    each = {"greedy": int(bool(config.get("greedy"))), "sample": samples}
     return {kind: prompts * count for kind, count in each.items() if count}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from toolkit.collect.settings import Settings
 from toolkit.errors import ToolkitError
 from toolkit.generation.backend import choose_batch, choose_statistics
 from toolkit.generation.beam import BeamSearch
-from toolkit.generation.engine import Chooser, Engine, FinishedSequence, Limits, Step
+from toolkit.generation.engine import Batch, Chooser, Engine, FinishedSequence, Limits, Step
 from toolkit.generation.forward import Forward
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.processing import Chain, LogitsProcessor, LogitsProcessors, Processing
+from toolkit.generation.sampling import Sampler
+from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import SequenceRecord, TokenStatistics
 
@@ -51,13 +54,11 @@ class Generator:
         batch_size: int = DEFAULT_BATCH_SIZE,
         hooks: Hooks = Hooks(),
     ) -> None:
-        self.model = model
+        self.model = model = model.with_end_tokens(settings.extra_eos_tokens)
         self.settings = settings
         self.batch_size = batch_size
         self._hooks = hooks
-        self.forward = Forward(model.network)
-        self.make_batch = choose_batch(self.forward)
-        self._end_ids = model.end_ids | _extra_end_ids(model, settings.extra_eos_tokens)
+        self.forward, self.make_batch = prepared(model)
         self._processing = self._make_processing()
 
     def run(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
@@ -102,17 +103,18 @@ class Generator:
             yield TextStep(step, [], [self._beam_record(sequence) for sequence in group])
 
     def _limits(self) -> Limits:
-        return Limits(self.settings.max_tokens, self._end_ids, self.model.context_length)
+        return Limits(self.settings.max_tokens, self.model.end_ids, self.model.context_length)
 
     def _beam_record(self, sequence: FinishedSequence) -> SequenceRecord:
         ids = sequence.token_ids
+        pieces = self.model.token_bytes.pieces(ids.tolist())
         return SequenceRecord(
             prompt_id=sequence.prompt_id,
             kind="beam",
             sample_index=sequence.sample_index,
             token_ids=ids,
             statistics=sequence.statistics,
-            alignment=align(self.model.token_bytes.pieces(ids.tolist())),
+            alignment=align(pieces),
             has_end=sequence.has_end,
             finish_reason=sequence.finish_reason,
             stop_reason=self.model.token_bytes.literal(int(ids[-1]))
@@ -132,20 +134,28 @@ class Generator:
 
             make: Any = regex_grammar if constraint.regex is not None else json_grammar
             text = constraint.regex if constraint.regex is not None else constraint.json_schema
-            parts.append(make(text, self.model.tokenizer, self._end_ids))
+            parts.append(make(text, self.model.tokenizer, self.model.end_ids))
         if len(parts) > 1:
             return Chain(parts)
         return parts[0] if parts else None
 
 
+_PREPARED: WeakKeyDictionary[Model, tuple[Forward, Callable[[int], Batch]]] = WeakKeyDictionary()
+
+
+def prepared(model: Model) -> tuple[Forward, Callable[[int], Batch]]:
+    """A model's forward pass and batch class, found by trial once a model."""
+    if model not in _PREPARED:
+        forward = Forward(model.network)
+        _PREPARED[model] = forward, choose_batch(forward)
+    return _PREPARED[model]
+
+
+def make_scorer(model: Model, top_logprobs: int) -> Scorer:
+    """A scorer of given tokens, with so many alternatives a token."""
+    _, make_batch = prepared(model)
+    return Scorer(make_batch(1), choose_statistics(Sampler(), top_logprobs))
+
+
 def _only(plan: PromptPlan, *, beams: bool) -> PromptPlan:
     return plan._replace(sequences=[one for one in plan.sequences if (one[0] == "beam") == beams])
-
-
-def _extra_end_ids(model: Model, tokens: Sequence[str]) -> frozenset[int]:
-    """Ids of more end tokens, given as their text."""
-    vocabulary = model.tokenizer.get_vocab() if tokens else {}
-    for token in tokens:
-        if token not in vocabulary:
-            raise ToolkitError(f"--extra-eos-token: {token!r} is no token of the model; give one that is")
-    return frozenset(vocabulary[token] for token in tokens)

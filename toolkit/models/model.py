@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.alignment import TokenBytes
@@ -37,11 +39,27 @@ class Model:
     name: str  # what the user asked for
     path: Path  # the local folder
     dtype: str  # that products are made in: float32, float16 or bfloat16
+    more_end_ids: frozenset[int] = frozenset()  # beside the tokenizer's own; see `with_end_tokens`
 
     @property
     def end_ids(self) -> frozenset[int]:
         """Tokens that end a continuation."""
-        return frozenset(self.tokenizer.eos_token_ids)
+        return frozenset(self.tokenizer.eos_token_ids) | self.more_end_ids
+
+    def with_end_tokens(self, tokens: Collection[str]) -> Model:
+        """The same model, whose continuations end at these tokens too.
+
+        Raises
+        ------
+        ToolkitError
+            A text is no token of the model.
+        """
+        vocabulary = self.tokenizer.get_vocab() if tokens else {}
+        for token in tokens:
+            if token not in vocabulary:
+                raise ToolkitError(f"--extra-eos-token: {token!r} is no token of the model; give one that is")
+        more = self.more_end_ids | {vocabulary[token] for token in tokens}
+        return self if more == self.more_end_ids else replace(self, more_end_ids=more)
 
     @property
     def context_length(self) -> int | None:
@@ -51,6 +69,14 @@ class Model:
                 if isinstance(config.get(key), int):
                     return int(config[key])
         return None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Token ids are below it; MLX does not check, and reads beside the embedding or crashes."""
+        for config in (self.config, self.config.get("text_config") or {}):
+            if isinstance(config.get("vocab_size"), int):
+                return int(config["vocab_size"])
+        return len(self.tokenizer.get_vocab())
 
     @cached_property
     def weights_hash(self) -> str:
@@ -74,7 +100,7 @@ class Model:
         """Token ids to bytes."""
         from toolkit.alignment import TokenBytes
 
-        return TokenBytes(self.tokenizer)
+        return TokenBytes(self.tokenizer, self.end_ids)
 
 
 def describe(model: Model) -> dict[str, Any]:

@@ -1,0 +1,27 @@
+"""`toolkit compact RUN...`: merge a run's many small files into few."""
+
+from __future__ import annotations
+
+import argparse
+
+from toolkit.characters import visible
+from toolkit.cli.arguments import add_runs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_runs(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compact each run and say what came of it."""
+    from toolkit.store.compact import compact
+
+    for path in args.runs:
+        done = compact(path)
+        kept = (
+            f"; {done.n_files_kept} replaced files stay until nobody reads the run"
+            if done.n_files_kept
+            else ""
+        )
+        print(f"{visible(str(path))}: {done.n_before} parts before, {done.n_after} after{kept}")
+    return 0

@@ -1,0 +1,32 @@
+"""`toolkit validate RUN...`: everything that must hold in a run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+
+from toolkit.characters import visible
+from toolkit.cli.arguments import add_json, add_runs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_runs(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is wrong with each run; 1 where something is. With `--json`, a list of objects."""
+    from toolkit.store.validate import validate
+
+    findings = [(path, finding) for path in args.runs for finding in validate(path)]
+    if args.json:
+        rows = [{"run": str(path), **dataclasses.asdict(finding)} for path, finding in findings]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return 1 if findings else 0
+    for path in args.runs:
+        found = [finding for of, finding in findings if of == path]
+        print(f"{visible(str(path))}: {f'{len(found)} faults' if found else 'all rules hold'}")
+        for finding in found:
+            print(f"  {visible(str(finding))}")
+    return 1 if findings else 0

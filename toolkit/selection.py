@@ -1,0 +1,176 @@
+"""Whole sequences of a run with their tokens and segments as arrays, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from toolkit.errors import DataFault
+from toolkit.stats.ranges import Ranges
+from toolkit.store.keys import Key, key_tuples, match_rows
+
+if TYPE_CHECKING:
+    from toolkit.store import Run, VocabularyEntry
+    from toolkit.store.blocks import Rows
+
+    Vocabulary = Mapping[int, VocabularyEntry]
+
+KEY = ["prompt_id", "kind", "sample_index"]
+ALTERNATIVES = "alternative_logprobs"  # an input that is made of the table of alternatives
+_COLUMNS = {
+    "sequences": [*KEY, "n_tokens", "n_bytes", "has_end", "finish_reason", "text"],
+    "tokens": [*KEY, "token_index", "token_id", "byte_start", "byte_end"],
+    "segments": [*KEY, "segment_index", "text", "byte_start", "byte_end", "token_start", "token_end"],
+    "alternatives": [*KEY, "token_index", "alternative_rank", "token_id", "logprob"],
+}
+
+
+class Selection(NamedTuple):
+    """Which sequences of a run; None is all."""
+
+    prompts: Sequence[str] | None = None
+    kinds: Sequence[str] | None = None
+    samples: Sequence[int] | None = None
+
+
+EVERYTHING = Selection()
+
+
+class Block:
+    """Whole sequences with their tokens and segments, and which tokens take part in each.
+
+    Attributes
+    ----------
+    sequences, tokens, segments : pyarrow.Table
+        Rows in the order of the key and of position.
+    columns : dict of str to (n_tokens,) float64
+        What was asked for; NaN is not computed. `ALTERNATIVES` is (n_tokens, k).
+    alternative_ids : (n_tokens, k) int32
+        Beside it; -1 where fewer are stored.
+    counts, offsets : (n_sequences,) int64
+        Tokens of each sequence, and its first row among them.
+    kept : (n_tokens,) bool
+        Whether a token takes part: it begins within the text kept, or is an end token that is wanted.
+    """
+
+    def __init__(self, rows: Rows, inputs: set[str], vocabulary: Vocabulary, include_end: bool) -> None:
+        self.sequences, self.tokens, self.segments = rows["sequences"], rows["tokens"], rows["segments"]
+        self.vocabulary = vocabulary
+        self.counts = self.sequences["n_tokens"].to_numpy().astype(np.int64)
+        self.offsets = np.cumsum(self.counts) - self.counts
+        if self.counts.sum() != self.tokens.num_rows:
+            raise DataFault(
+                f"{self.sequences.num_rows} sequences have {self.counts.sum()} tokens, and the tokens table "
+                f"{self.tokens.num_rows} of them: run toolkit validate"
+            )
+        self.columns = {name: _floats(self.tokens[name]) for name in inputs - {ALTERNATIVES}}
+        if ALTERNATIVES in inputs:
+            self._add_alternatives(rows["alternatives"])
+        self.kept = self._kept_rows(include_end)
+
+    def _kept_rows(self, include_end: bool) -> NDArray[np.bool_]:
+        n_bytes = np.repeat(self.sequences["n_bytes"].to_numpy(), self.counts)
+        kept = self.tokens["byte_start"].to_numpy() < n_bytes
+        has_end = self.sequences["has_end"].to_numpy(zero_copy_only=False) & (self.counts > 0)
+        kept[(self.offsets + self.counts - 1)[has_end]] = include_end
+        return kept
+
+    def _add_alternatives(self, rows: pa.Table) -> None:
+        place = self.offsets[match_rows(rows, self.sequences)] + rows["token_index"].to_numpy()
+        rank = rows["alternative_rank"].to_numpy()
+        shape = (self.tokens.num_rows, rank.max(initial=1))
+        self.columns[ALTERNATIVES] = np.full(shape, np.nan)
+        self.columns[ALTERNATIVES][place, rank - 1] = rows["logprob"].to_numpy()
+        self.alternative_ids = np.full(shape, -1, np.int32)
+        self.alternative_ids[place, rank - 1] = rows["token_id"].to_numpy()
+
+    @property
+    def keys(self) -> list[Key]:
+        """(prompt_id, kind, sample_index) of each sequence."""
+        return key_tuples(self.sequences)
+
+    @cached_property
+    def kept_counts(self) -> NDArray[np.int64]:
+        """(n_sequences,) tokens that take part."""
+        owner = np.repeat(np.arange(len(self.counts)), self.counts)
+        return np.bincount(owner[self.kept], minlength=len(self.counts))
+
+    @property
+    def kept_columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of the tokens that take part."""
+        return {name: column[self.kept] for name, column in self.columns.items()}
+
+    @property
+    def kept_ranges(self) -> Ranges:
+        """The tokens of each sequence, among those of `kept_columns`."""
+        return back_to_back(self.kept_counts)
+
+    @cached_property
+    def segment_owners(self) -> NDArray[np.int64]:
+        """(n_segments,) which sequence a segment is of."""
+        return match_rows(self.segments, self.sequences)
+
+    @cached_property
+    def segment_ranges(self) -> Ranges:
+        """The tokens of each segment, among all."""
+        first = self.offsets[self.segment_owners]
+        start, end = (self.segments[name].to_numpy() for name in ("token_start", "token_end"))
+        return Ranges(first + start, first + end)
+
+    def token_text(self, row: int) -> str:
+        """What a person reads for a token."""
+        return self.text_of(self.tokens["token_id"][row].as_py())
+
+    def text_of(self, token_id: int) -> str:
+        """What a person reads for a token id."""
+        return self.vocabulary[token_id].literal
+
+
+def back_to_back(counts: NDArray[np.int64]) -> Ranges:
+    """Ranges of these lengths, one after another from row 0."""
+    ends = np.cumsum(counts)
+    return Ranges(ends - counts, ends)
+
+
+def read_blocks(
+    run: Run, inputs: set[str], selection: Selection, *, whole: bool = False, include_end: bool = True
+) -> Iterator[Block]:
+    """Go through the selected sequences of a run, a row group at a time, or as one block if `whole`.
+
+    Parameters
+    ----------
+    inputs : set of str
+        Columns of the tokens table; `ALTERNATIVES` reads their table too.
+    """
+    tables = [name for name in _COLUMNS if name != "alternatives" or ALTERNATIVES in inputs]
+    wanted = {name: _COLUMNS[name] for name in tables}
+    wanted["tokens"] = [*wanted["tokens"], *sorted(inputs - {ALTERNATIVES})]
+    for rows in _groups(run, wanted, selection, whole):
+        chosen = {name: _of_samples(table, selection.samples) for name, table in rows.items()}
+        if chosen["sequences"].num_rows:
+            yield Block(chosen, inputs, run.vocabulary, include_end)
+
+
+def _groups(run: Run, wanted: dict[str, list[str]], selection: Selection, whole: bool) -> Iterator[Rows]:
+    prompts, kinds = selection.prompts, selection.kinds
+    if whole:
+        yield {name: run.load(name, columns, prompts, kinds) for name, columns in wanted.items()}
+    else:
+        yield from run.iter_groups(wanted, prompts, kinds)
+
+
+def _of_samples(table: pa.Table, samples: Sequence[int] | None) -> pa.Table:
+    if samples is None:
+        return table
+    return table.filter(pc.is_in(table["sample_index"], value_set=pa.array(samples, pa.int32())))
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Null as NaN."""
+    return column.cast(pa.float64()).to_numpy()
