@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from toolkit.errors import ToolkitError
 from toolkit.stats import ranking
-from toolkit.stats.tally import Blocks
+from toolkit.stats.tally import Blocks, judge
 
 NAN, INF = math.nan, math.inf
 CONFIDENCE = st.one_of(st.sampled_from([-INF, -2.0, -0.5, 0.0, 0.5, 1.0, INF, NAN]), st.floats(-5, 5))
@@ -114,6 +114,13 @@ def test_all_equal_confidence_is_chance():
 
 def test_masked_tokens_rank_lowest():
     assert ranking.auroc([-INF, -1.0, -900.0], [0, 1, 1]) == 1.0
+
+
+def test_units_left_out_are_counted_by_what_they_lack():
+    judged = judge([0.1, NAN, -INF, NAN, 0.4], [1, 0, 0, NAN, NAN])
+    assert (judged.n, judged.n_undefined, judged.n_ungraded) == (2, 1, 2)
+    assert judged.kept.tolist() == [True, False, True, False, False]
+    assert (judged.confidence.tolist(), judged.outcome.tolist()) == ([0.1, -INF], [1, 0])
 
 
 def test_none_is_left_out_like_nan():

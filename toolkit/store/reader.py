@@ -1,0 +1,288 @@
+"""Reading runs. Opening one lists folders only; Parquet files are opened when rows are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from toolkit.errors import ToolkitError
+from toolkit.records import KINDS, SequenceRecord
+from toolkit.store.blocks import Rows
+from toolkit.store.keys import Key, in_key_order, key_tuples
+from toolkit.store.layout import committed_parts, part_path, require_run
+from toolkit.store.lock import mark_reader
+from toolkit.store.manifest import Manifest, read_manifest
+from toolkit.store.memory import refuse_large_load
+from toolkit.store.parquet import TableFile, keep_rows
+from toolkit.store.restore import sequence_records
+from toolkit.store.rows import VocabularyEntry
+from toolkit.store.schemas import GROUP_OF, GROUPS, TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Names = str | Sequence[str] | None
+"""One name, several, or None for all."""
+
+_FRAME_COPIES = 2  # the Arrow table and the frame made from it
+
+
+class Frames:
+    """The data frames of one run or several; `toolkit.tables` says what each holds."""
+
+    def tokens_df(self, columns: Names = None, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
+        """A row a token; see `toolkit.tables.tokens_df`."""
+        return _tables().tokens_df(self, columns, prompts, kinds)
+
+    def segments_df(self, columns: Names = None, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
+        """A row a segment; see `toolkit.tables.segments_df`."""
+        return _tables().segments_df(self, columns, prompts, kinds)
+
+    def sequences_df(self, columns: Names = None, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
+        """A row a sequence; see `toolkit.tables.sequences_df`."""
+        return _tables().sequences_df(self, columns, prompts, kinds)
+
+    def alternatives_df(
+        self, columns: Names = None, prompts: Names = None, kinds: Names = None
+    ) -> pd.DataFrame:
+        """A row a likely token; see `toolkit.tables.alternatives_df`."""
+        return _tables().alternatives_df(self, columns, prompts, kinds)
+
+    def prompts_df(self, columns: Names = None, prompts: Names = None) -> pd.DataFrame:
+        """A row a prompt; see `toolkit.tables.prompts_df`."""
+        return _tables().prompts_df(self, columns, prompts)
+
+    def prompt_tokens_df(self, columns: Names = None, prompts: Names = None) -> pd.DataFrame:
+        """A row a token of a prompt; see `toolkit.tables.prompt_tokens_df`."""
+        return _tables().prompt_tokens_df(self, columns, prompts)
+
+    def segment_tokens_df(self, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
+        """A row a (segment, token); see `toolkit.tables.segment_tokens_df`."""
+        return _tables().segment_tokens_df(self, prompts, kinds)
+
+
+class Run(Frames):
+    """One run, as it was when it was opened: open it again to see what was committed since.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : Manifest
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = require_run(path)
+        self.manifest: Manifest = read_manifest(self.path)
+        mark_reader(self.path, self)
+        self._parts = {group: tuple(committed_parts(self.path, group)) for group in GROUPS}
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {len(self.parts())} parts)"
+
+    def parts(self, table: str = "sequences") -> tuple[str, ...]:
+        """Names of the parts of a table; each is a file, and each sequence is in one part only."""
+        return self._parts[GROUP_OF[_known_table(table)]]
+
+    def part_path(self, table: str, part: str) -> Path:
+        """Where the file of `part` is."""
+        return part_path(self.path, table, part)
+
+    def sequence_keys(self) -> set[Key]:
+        """(prompt_id, kind, sample_index) of every sequence; reads the key columns only."""
+        keys: set[Key] = set()
+        for rows in self.iter_row_groups("sequences", TABLES["sequences"].key):
+            keys.update(key_tuples(rows))
+        return keys
+
+    def iter_row_groups(
+        self, table: str, columns: Names = None, prompts: Names = None, kinds: Names = None
+    ) -> Iterator[pa.Table]:
+        """Go through a table a row group at a time, in the order of the files.
+
+        Parameters
+        ----------
+        table : str
+        columns : sequence of str, optional
+            All by default.
+        prompts, kinds : sequence of str, optional
+            Keep rows of these only; row groups without any are not read.
+
+        Yields
+        ------
+        pyarrow.Table
+            Whole sequences. prompt_id, kind and finish_reason are dictionaries.
+
+        Raises
+        ------
+        ToolkitError
+            Unknown table, column or kind.
+        DataFault
+            A file cannot be read.
+        """
+        for rows in self.iter_groups({table: columns}, prompts, kinds):
+            yield rows[table]
+
+    def iter_groups(
+        self, tables: Mapping[str, Names], prompts: Names = None, kinds: Names = None
+    ) -> Iterator[Rows]:
+        """As `iter_row_groups`, of several tables of one group: the same sequences of each at a time.
+
+        Parameters
+        ----------
+        tables : mapping of str to sequence of str or None
+            The columns wanted of each table.
+        """
+        only, of_kinds = as_names(prompts), check_kinds(kinds)
+        wanted = {table: check_columns(table, columns) for table, columns in tables.items()}
+        first = next(iter(wanted))
+        for part in self.parts(first):
+            with ExitStack() as stack:
+                files = [
+                    stack.enter_context(TableFile(self.part_path(table, part), table)) for table in wanted
+                ]
+                for group in files[0].groups_with(only):
+                    yield {
+                        file.table.name: _read(file, wanted[file.table.name], group, only, of_kinds)
+                        for file in files
+                    }
+
+    def iter_sequences(self, prompts: Names = None, kinds: Names = None) -> Iterator[SequenceRecord]:
+        """Go through the sequences as records, holding one row group at a time.
+
+        The way through a run that is larger than memory. Order is that of the files; within one, of the keys.
+        """
+        for rows in self.iter_groups(dict.fromkeys(GROUPS["sequences"]), prompts, kinds):
+            yield from sequence_records(rows)
+
+    def load(self, table: str, columns: Names = None, prompts: Names = None, kinds: Names = None) -> pa.Table:
+        """Rows of a table of the whole run, sorted by key and position.
+
+        Raises
+        ------
+        ToolkitError
+            It would need over half of the free memory; or as in `iter_row_groups`.
+        """
+        names = check_columns(table, columns)
+        key = [name for name in TABLES[table].key if name not in names]
+        self.refuse_large(table, [*names, *key], prompts)
+        rows = list(self.iter_row_groups(table, [*names, *key], prompts, kinds))
+        empty = TABLES[table].schema.empty_table().select([*names, *key])
+        return in_key_order(pa.concat_tables(rows) if rows else empty).select(names)
+
+    def refuse_large(self, table: str, columns: Sequence[str], prompts: Names = None) -> None:
+        """Raise a ToolkitError if these columns of the table would fill over half of the free memory."""
+        only, needed = as_names(prompts), 0
+        for part in self.parts(table):
+            with TableFile(self.part_path(table, part), table) as file:
+                needed += file.estimate_bytes(columns, file.groups_with(only))
+        refuse_large_load(
+            needed * _FRAME_COPIES,
+            f"the table {table} of {self.path}",
+            "name fewer columns= or prompts=, or go through run.iter_sequences(), a file at a time",
+        )
+
+    @cached_property
+    def vocabulary(self) -> dict[int, VocabularyEntry]:
+        """What each token id that occurs stands for: (bytes, literal, is_special)."""
+        entries: dict[int, VocabularyEntry] = {}
+        for rows in self.iter_row_groups("vocabulary"):
+            ids, *values = (rows[name].to_pylist() for name in TABLES["vocabulary"].names)
+            entries.update(zip(ids, map(VocabularyEntry, *values), strict=True))
+        return entries
+
+
+class Runs(Frames):
+    """Several runs: frames one below the other, with columns run, model, temperature and top_p first."""
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        if not paths:
+            raise ToolkitError("no run was named: name one or more folders")
+        self.runs = tuple(Run(path) for path in paths)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @property
+    def labels(self) -> list[dict[str, Any]]:
+        """Values of the leading columns by run; `run` is the folder's name, or its path if two share it."""
+        names = [run.path.resolve().name for run in self.runs]
+        labels = names if len(set(names)) == len(names) else [str(run.path) for run in self.runs]
+        return [
+            {
+                "run": label,
+                "model": run.manifest.model.get("name"),
+                "temperature": run.manifest.setting("temperature"),
+                "top_p": run.manifest.setting("top_p"),
+            }
+            for label, run in zip(labels, self.runs, strict=True)
+        ]
+
+
+def open_run(path: str | Path) -> Run:
+    """Open the run at `path`.
+
+    Raises
+    ------
+    ToolkitError
+        There is no run, or one of an unknown schema version.
+    DataFault
+        Its manifest is damaged.
+    """
+    return Run(path)
+
+
+def open_runs(paths: Sequence[str | Path]) -> Runs:
+    """Open several runs as one; as `open_run`."""
+    return Runs([paths] if isinstance(paths, str | Path) else list(paths))
+
+
+def as_names(names: Names) -> list[str] | None:
+    """One name or several, as a list; None stays."""
+    return [names] if isinstance(names, str) else None if names is None else list(names)
+
+
+def check_kinds(kinds: Names) -> list[str] | None:
+    """`kinds` as a list, all of them known."""
+    for kind in as_names(kinds) or ():
+        if kind not in KINDS:
+            raise ToolkitError(f"kinds: {kind!r} is no kind of sequence; allowed are {', '.join(KINDS)}")
+    return as_names(kinds)
+
+
+def check_columns(table: str, columns: Names) -> list[str]:
+    """`columns` as a list, all of them the table's; None is all of them."""
+    known = TABLES[_known_table(table)].names
+    names = known if columns is None else as_names(columns) or []
+    for name in names:
+        if name not in known:
+            raise ToolkitError(f"columns: {table} has no column {name!r}; it has {', '.join(known)}")
+    return list(dict.fromkeys(names))
+
+
+def _read(
+    file: TableFile, columns: list[str], group: int, prompts: list[str] | None, kinds: list[str] | None
+) -> pa.Table:
+    filtered = {"prompt_id": prompts, "kind": kinds}
+    extra = [name for name, values in filtered.items() if values is not None and name not in columns]
+    rows = file.read([*columns, *extra], [group])
+    return keep_rows(rows, prompts, kinds).select(columns)
+
+
+def _known_table(table: str) -> str:
+    if table not in TABLES:
+        raise ToolkitError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+    return table
+
+
+def _tables() -> Any:
+    import toolkit.tables  # pandas takes a third of a second: it comes when a frame is asked for
+
+    return toolkit.tables

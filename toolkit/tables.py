@@ -1,0 +1,180 @@
+"""Data frames of a run: one function a grain, and no loop over rows.
+
+Each function takes a `Run` or several (`Runs`); several come one below the other, with the columns run,
+model, temperature and top_p first. Rows are sorted by key and position within a run. `columns`, `prompts` and
+`kinds` go down to the Parquet files: what is not asked for is not read. Null is NaN or None in a frame. Every
+function raises `ToolkitError` for an unknown column or kind and for a load that would need over half of the
+free memory, and `DataFault` for a file that cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from toolkit.alignment import byte_shares
+from toolkit.store.blocks import Rows
+from toolkit.store.keys import KeyCoder, in_key_order
+from toolkit.store.reader import Names, Run, Runs, as_names, check_columns
+from toolkit.store.schemas import SEGMENTS, TABLES
+
+_KEY = list(SEGMENTS.key)
+_LABELS = pa.schema(
+    [("run", pa.string()), ("model", pa.string()), ("temperature", pa.float64()), ("top_p", pa.float64())]
+)
+_TOKEN_COLUMNS = ["token_index", "token_id", "byte_start", "byte_end", "logprob", "entropy"]
+_SEGMENT_COLUMNS = ["segment_index", "byte_start", "byte_end", "token_start", "token_end"]
+
+
+def tokens_df(
+    run: Run | Runs, columns: Names = None, prompts: Names = None, kinds: Names = None
+) -> pd.DataFrame:
+    """A row a token of a sequence.
+
+    Parameters
+    ----------
+    run : Run or Runs
+    columns : sequence of str, optional
+        Columns of the table tokens, in this order; all by default.
+    prompts, kinds : sequence of str, optional
+        Only sequences of these prompts and kinds.
+
+    Returns
+    -------
+    pandas.DataFrame
+    """
+    return _frame(run, lambda one: one.load("tokens", columns, prompts, kinds))
+
+
+def segments_df(
+    run: Run | Runs, columns: Names = None, prompts: Names = None, kinds: Names = None
+) -> pd.DataFrame:
+    """A row a segment: the columns of the table segments, and n_tokens, the tokens with a byte in it.
+
+    Parameters and result are as in `tokens_df`; neighbours share the token that straddles their edge.
+    """
+    wanted = [*SEGMENTS.names, "n_tokens"] if columns is None else as_names(columns) or []
+    return _frame(run, lambda one: _segments(one, wanted, prompts, kinds))
+
+
+def sequences_df(
+    run: Run | Runs, columns: Names = None, prompts: Names = None, kinds: Names = None
+) -> pd.DataFrame:
+    """A row a sequence; parameters and result as in `tokens_df`."""
+    return _frame(run, lambda one: one.load("sequences", columns, prompts, kinds))
+
+
+def alternatives_df(
+    run: Run | Runs, columns: Names = None, prompts: Names = None, kinds: Names = None
+) -> pd.DataFrame:
+    """A row a likely token at a position; parameters and result as in `tokens_df`."""
+    return _frame(run, lambda one: one.load("alternatives", columns, prompts, kinds))
+
+
+def prompts_df(run: Run | Runs, columns: Names = None, prompts: Names = None) -> pd.DataFrame:
+    """A row a prompt; messages and metadata are JSON, token_ids an array and reference a list of str.
+
+    Parameters and result are as in `tokens_df`.
+    """
+    frame = _frame(run, lambda one: one.load("prompts", columns, prompts))
+    if "reference" in frame:
+        frame["reference"] = [list(answers) for answers in frame["reference"]]
+    return frame
+
+
+def prompt_tokens_df(run: Run | Runs, columns: Names = None, prompts: Names = None) -> pd.DataFrame:
+    """A row a token of a prompt, where recorded; parameters and result as in `tokens_df`."""
+    return _frame(run, lambda one: one.load("prompt_tokens", columns, prompts))
+
+
+def segment_tokens_df(run: Run | Runs, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
+    """A row a (segment, token) pair where the token has a byte in the segment.
+
+    A token that straddles two segments is a row of both. Special tokens, and tokens past a stop string, are
+    in no segment.
+
+    Parameters
+    ----------
+    run : Run or Runs
+    prompts, kinds : sequence of str, optional
+        Only sequences of these prompts and kinds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The key, segment_index, token_index, token_id, share (of the token's bytes that are in the segment,
+        over 0 to 1), logprob and entropy (nats).
+    """
+    return _frame(run, lambda one: _segment_tokens(one, prompts, kinds))
+
+
+def _frame(run: Run | Runs, load: Callable[[Run], pa.Table]) -> pd.DataFrame:
+    if isinstance(run, Run):
+        return _to_pandas(load(run))
+    labelled = []
+    for one, labels in zip(run, run.labels, strict=True):
+        rows = load(one)
+        leading = [pa.array([labels[name]], _LABELS.field(name).type) for name in _LABELS.names]
+        repeated = [value.take(pa.array(np.zeros(rows.num_rows, np.int8))) for value in leading]
+        labelled.append(pa.table([*repeated, *rows.columns], names=[*_LABELS.names, *rows.column_names]))
+    return _to_pandas(pa.concat_tables(labelled))
+
+
+def _to_pandas(rows: pa.Table) -> pd.DataFrame:
+    """Dictionaries become plain strings, so that grouping and comparing frames holds no surprise.
+
+    64-bit numbers (seeds) keep their digits where some are null; pandas would make them float64.
+    """
+    fields = [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields)).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+
+def _segments(run: Run, wanted: Sequence[str], prompts: Names, kinds: Names) -> pa.Table:
+    stored = check_columns("segments", [name for name in wanted if name != "n_tokens"])
+    if "n_tokens" not in wanted:
+        return run.load("segments", stored, prompts, kinds)
+    ends = [name for name in ("token_start", "token_end") if name not in stored]
+    rows = run.load("segments", [*stored, *ends], prompts, kinds)
+    n_tokens = rows["token_end"].to_numpy() - rows["token_start"].to_numpy()
+    return rows.append_column("n_tokens", pa.array(n_tokens)).select(list(wanted))
+
+
+def _segment_tokens(run: Run, prompts: Names, kinds: Names) -> pa.Table:
+    tables = {"segments": _KEY + _SEGMENT_COLUMNS, "tokens": _KEY + _TOKEN_COLUMNS}
+    for table, columns in tables.items():
+        run.refuse_large(table, columns, prompts)
+    parts = [_pairs(rows) for rows in run.iter_groups(tables, prompts, kinds)]
+    if not parts:
+        empty = {name: TABLES[name].schema.empty_table().select(columns) for name, columns in tables.items()}
+        parts = [_pairs(empty)]
+    return in_key_order(pa.concat_tables(parts))
+
+
+def _pairs(rows: Rows) -> pa.Table:
+    """(segment, token) pairs of a row group. Its rows are sorted by key, so a sequence's tokens are a run."""
+    segments, tokens = rows["segments"], rows["tokens"]
+    coder = KeyCoder([tokens, segments])
+    first = np.searchsorted(coder.codes(tokens), coder.codes(segments))  # of the segment's sequence
+    span = {name: segments[name].to_numpy() for name in _SEGMENT_COLUMNS}
+    own = {name: tokens[name].to_numpy() for name in ("byte_start", "byte_end")}
+    counts = span["token_end"] - span["token_start"]
+    segment = np.repeat(np.arange(len(counts)), counts)
+    within = np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)
+    token = first[segment] + span["token_start"][segment] + within
+    share = byte_shares(
+        own["byte_start"][token],
+        own["byte_end"][token],
+        span["byte_start"][segment],
+        span["byte_end"][segment],
+    )
+    kept = share > 0
+    left = segments.select([*_KEY, "segment_index"]).take(pa.array(segment[kept]))
+    right = tokens.select(["token_index", "token_id", "logprob", "entropy"]).take(pa.array(token[kept]))
+    names = [*left.column_names, "token_index", "token_id", "share", "logprob", "entropy"]
+    index, token_id, logprob, entropy = right.columns
+    return pa.table([*left.columns, index, token_id, pa.array(share[kept]), logprob, entropy], names=names)
