@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toolkit.generation.numpy_kernels import SharedPrefix, attend_prompt, attend_rows, silu_product
+from toolkit.generation.numpy_kernels import KEY_BLOCK, SharedPrefix, attend_prompt, attend_rows, silu_product
 
 RANDOM = np.random.default_rng(3)
 
@@ -44,13 +44,13 @@ def test_attend_prompt(heads: int, kv_heads: int, n: int, length: int) -> None:
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (3, 1)])
 def test_attend_rows(heads: int, kv_heads: int) -> None:
-    rows, room, dim = 6, 12, 8
+    rows, room, dim = 6, 2 * KEY_BLOCK, 8
     queries, keys, values = (
         normal(rows, heads, dim),
         normal(rows, kv_heads, room, dim),
         normal(rows, kv_heads, room, 5),
     )
-    lengths = np.array([3, 1, 12, 5, 5, 2])
+    lengths = np.array([3, 1, 70, 64, 65, 2])
     shared = [
         SharedPrefix(np.array(members), normal(kv_heads, n, dim), normal(kv_heads, n, 5))
         for members, n in [([0, 3], 7), ([4], 1), ([5, 1], 30)]
@@ -73,6 +73,31 @@ def test_scores_too_large_for_exp() -> None:
     assert np.isfinite(attend_prompt(queries, keys, values, 1.0)).all()
     shared = [SharedPrefix(np.array([0]), 40 * normal(1, 5, 4), normal(1, 5, 4))]
     rows = attend_rows(
-        40 * normal(1, 2, 4), 40 * normal(1, 1, 3, 4), normal(1, 1, 3, 4), np.array([3]), shared, 1.0
+        40 * normal(1, 2, 4),
+        40 * normal(1, 1, KEY_BLOCK, 4),
+        normal(1, 1, KEY_BLOCK, 4),
+        np.array([3]),
+        shared,
+        1.0,
     )
     assert np.isfinite(rows).all()
+
+
+@pytest.mark.parametrize("length", [5, 300, 2000])
+def test_a_row_s_result_does_not_depend_on_the_rows_beside_it(length: int) -> None:
+    rows, heads, kv_heads, dim, room = 21, 9, 3, 64, 4 * KEY_BLOCK
+    queries, keys, values = (
+        normal(rows, heads, dim),
+        normal(rows, kv_heads, room, dim),
+        normal(rows, kv_heads, room, dim),
+    )
+    lengths = RANDOM.integers(1, room, rows)
+    prompt = normal(kv_heads, length, dim), normal(kv_heads, length, dim)
+
+    def attend(members: list[int]) -> np.ndarray:
+        shared = [SharedPrefix(np.arange(len(members)), *prompt)]
+        return attend_rows(queries[members], keys[members], values[members], lengths[members], shared, 0.125)
+
+    together = attend(list(range(rows)))
+    for members in ([7], [3, 20], [20, 3, 1, 0, 9, 11, 15, 2, 4, 5]):
+        np.testing.assert_array_equal(attend(members), together[members])

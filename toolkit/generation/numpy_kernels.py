@@ -2,6 +2,10 @@
 
 MLX's exp on the CPU is scalar: these two operations take most of a step there. NumPy's is vectorised, and
 matrix products go to BLAS either way. Knows nothing of models, caches or tokens.
+
+A row's result must not depend on the rows beside it, or a token near a boundary would be another one in another
+batch. A BLAS adds up in an order that depends on the shape of a product, so the products of `attend_rows` have
+shapes that depend on the row's own text alone; zeros at the end of a sum change nothing, and totals are float64.
 """
 
 from __future__ import annotations
@@ -13,6 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+
+KEY_BLOCK = 64  # own keys of a row in one product; the room for them is a multiple of it
+ROW_BLOCK = 8  # rows that share a prefix in one product
+LARGE_PRODUCT = (
+    1_000_000  # multiplications from which OpenBLAS adds up in one order, however many rows there are
+)
 
 
 class SharedPrefix(NamedTuple):
@@ -39,7 +49,7 @@ def _exponentiate(scores: Floats, maximum: Floats) -> Floats:
     """exp(scores - maximum) in place; the sum over the last axis, which is kept."""
     scores -= maximum
     np.exp(scores, out=scores)
-    return scores.sum(axis=-1, keepdims=True)
+    return scores.sum(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
 
 
 def attend_prompt(queries: Floats, keys: Floats, values: Floats, scale: float) -> Floats:
@@ -82,7 +92,7 @@ def attend_rows(
     Parameters
     ----------
     queries : (rows, heads, head_dim)
-    keys, values : (rows, kv_heads, width, head_dim), each row's own; at least lengths.max() wide
+    keys, values : (rows, kv_heads, room, head_dim), each row's own; room is a multiple of `KEY_BLOCK`
     lengths : (rows,), the own positions that count, the new one among them; at least 1
     prefixes : disjoint sets of rows with the keys they share; a row in none has only its own
     scale : multiplies the scores
@@ -93,11 +103,8 @@ def attend_rows(
     """
     rows, heads, dim = queries.shape
     kv_heads = keys.shape[1]
-    width = int(lengths.max())
     scaled = (queries * np.float32(scale)).reshape(rows, kv_heads, heads // kv_heads, dim)
-    own = np.matmul(scaled, keys[:, :, :width].transpose(0, 1, 3, 2))
-    if int(lengths.min()) < width:
-        own[np.broadcast_to((np.arange(width) >= lengths[:, None])[:, None, None], own.shape)] = -np.inf
+    own = _own_scores(scaled, keys, lengths)
     maximum = own.max(axis=-1, keepdims=True)
     shared = []
     for prefix in prefixes:
@@ -105,7 +112,7 @@ def attend_rows(
         maximum[prefix.rows] = np.maximum(maximum[prefix.rows], scores.max(axis=-1, keepdims=True))
         shared.append(scores)
     total = _exponentiate(own, maximum)
-    out = np.matmul(own, values[:, :, :width])
+    out = np.matmul(own, values[:, :, : own.shape[-1]])
     for prefix, scores in zip(prefixes, shared, strict=True):
         total[prefix.rows] += _exponentiate(scores, maximum[prefix.rows])
         out[prefix.rows] += _prefix_product(scores, prefix.values)
@@ -113,9 +120,32 @@ def attend_rows(
     return out.reshape(rows, heads, -1)
 
 
+def _own_scores(queries: Floats, keys: Floats, lengths: NDArray[np.intp]) -> Floats:
+    """(rows, kv_heads, group, width), -inf past a row's length; width is a multiple of `KEY_BLOCK`."""
+    rows, kv_heads, group, dim = queries.shape
+    n_blocks = -(-int(lengths.max()) // KEY_BLOCK)
+    blocks = keys[:, :, : n_blocks * KEY_BLOCK].reshape(rows, kv_heads, n_blocks, KEY_BLOCK, dim)
+    scores = np.matmul(queries[:, :, None], blocks.swapaxes(-1, -2))
+    scores = scores.swapaxes(2, 3).reshape(rows, kv_heads, group, -1)
+    past = np.arange(n_blocks * KEY_BLOCK) >= lengths[:, None]
+    scores += np.where(past, np.float32(-np.inf), np.float32(0))[:, None, None]
+    return scores
+
+
 def _prefix_product(rows: Floats, shared: Floats) -> Floats:
-    """(m, kv_heads, group, a) times (kv_heads, a, b), as one product a kv head: (m, kv_heads, group, b)."""
+    """(m, kv_heads, group, a) times (kv_heads, a, b): (m, kv_heads, group, b).
+
+    One product a kv head and a block of rows; of all rows at once where the product is large enough for the
+    block not to matter.
+    """
     m, kv_heads, group, a = rows.shape
-    stacked = rows.transpose(1, 0, 2, 3).reshape(kv_heads, m * group, a)
-    product = np.matmul(stacked, shared)
-    return product.reshape(kv_heads, m, group, -1).transpose(1, 0, 2, 3)
+    large = ROW_BLOCK * group * a * shared.shape[-1] > LARGE_PRODUCT
+    size = max(ROW_BLOCK, m) if large else ROW_BLOCK
+    n_blocks = -(-m // size)
+    padded = np.zeros((n_blocks * size, kv_heads, group, a), np.float32)
+    padded[:m] = rows
+    stacked = (
+        padded.reshape(n_blocks, size, kv_heads, group, a).swapaxes(1, 2).reshape(n_blocks, kv_heads, -1, a)
+    )
+    product = np.matmul(stacked, shared).reshape(n_blocks, kv_heads, size, group, -1)
+    return product.swapaxes(1, 2).reshape(n_blocks * size, kv_heads, group, -1)[:m]

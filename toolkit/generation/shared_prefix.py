@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
-from toolkit.generation.numpy_kernels import Floats, SharedPrefix, attend_prompt, attend_rows
+from toolkit.generation.numpy_kernels import KEY_BLOCK, Floats, SharedPrefix, attend_prompt, attend_rows
 from toolkit.generation.patches import Unsupported, imported_names, patched, to_numpy
 
 PREFILL_CHUNK = 128  # positions at a time: 6.5 s became 2.0 s for 1,000 tokens against one go
 FIRST_CAPACITY = 1024  # own positions a row; memory is touched only as it is used
+MIN_ROWS = 8  # of a step: a matrix product of fewer rows may add up in another order, and gains little
 
 
 @dataclass(eq=False)
@@ -106,15 +107,17 @@ class _RowLayer:
 
     def attend(self, queries: mx.array, scale: float) -> mx.array:
         mx.eval(queries, *self._new)
-        q, new_keys, new_values = (to_numpy(array)[:, :, 0] for array in (queries, *self._new))
+        n = len(self._batch)
+        q, new_keys, new_values = (to_numpy(array)[:n, :, 0] for array in (queries, *self._new))
         keys, values = self._reserve(new_keys, new_values)
-        n = len(q)
         rows, own = np.arange(n), self._batch.own[:n]
         keys[rows, :, own] = new_keys
         values[rows, :, own] = new_values
         prefixes = [SharedPrefix(rows, *prompt.layers[self._layer]) for prompt, rows in self._batch.groups]
         out = attend_rows(q, keys[:n], values[:n], own + 1, prefixes, scale)
-        return mx.array(out[:, :, None]).astype(queries.dtype)
+        padded = np.zeros((queries.shape[0], *out.shape[1:]), np.float32)
+        padded[:n] = out
+        return mx.array(padded[:, :, None]).astype(queries.dtype)
 
     def _reserve(self, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
         """Room for the position about to be written. Zeroed memory is not touched until it is used."""
@@ -132,6 +135,7 @@ class _RowLayer:
 
 def _grown(old: Floats | None, slots: int, shape: tuple[int, ...], needed: int) -> Floats:
     capacity = max(FIRST_CAPACITY, needed if old is None else 2 * needed)
+    capacity += -capacity % KEY_BLOCK
     new = np.zeros((slots, shape[1], capacity, shape[2]), np.float32)
     if old is not None:
         new[:, :, : old.shape[2]] = old
@@ -208,12 +212,13 @@ class SharedPrefixBatch(LogitsRows):
         """Feed one token a row; logits (rows, vocabulary), not yet evaluated."""
         n = len(self._prompts)
         lengths = np.array([prompt.length for prompt in self._prompts])
-        self.offset = mx.array((lengths + self.own[:n]).astype(np.int32))
+        padding = [0] * max(0, MIN_ROWS - n)
+        self.offset = mx.array([*(lengths + self.own[:n]).tolist(), *padding])
         self.groups = self._group()
         with patched(self._names):
-            logits = self._forward.logits(mx.array(list(token_ids))[:, None], self._layers)
+            logits = self._forward.logits(mx.array([*token_ids, *padding])[:, None], self._layers)
         self.own[:n] += 1
-        return logits
+        return logits[:n] if padding else logits
 
     def _group(self) -> list[tuple[Prompt, NDArray[np.intp]]]:
         rows: dict[int, list[int]] = {}
