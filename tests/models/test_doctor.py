@@ -124,21 +124,20 @@ def test_the_command_has_a_machine_form(folder, quick, capsys):
 def test_a_model_that_computes_something_else_fails_the_selftest(folder, quick, capsys):
     assert main(["doctor", "--selftest"]) == 1
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("selftest FAILED: 0 of 2 | ")
+    assert last.startswith("selftest FAILED: ")
     assert "150.0 GFLOP/s" in last
     assert main(["doctor", "--selftest", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["checks"][0]["passed"] is False
 
 
-def test_a_check_that_raises_has_failed_and_the_next_one_runs(monkeypatch):
+def test_a_check_that_raises_has_failed_and_the_next_one_runs():
     def check_broken(model):
         raise ValueError("some reason")
 
     def check_sound(model):
         return Check("sound", True, "fine")
 
-    monkeypatch.setattr(selftest, "selftest_checks", [check_broken, check_sound])
-    checks = selftest.run_selftest(None)
+    checks = selftest.run_checks(None, [check_broken, check_sound])
     assert checks == [Check("broken", False, "ValueError: some reason"), Check("sound", True, "fine")]
 
 
@@ -161,6 +160,9 @@ def test_the_default_models_log_probabilities_are_the_known_ones(model):
         np.testing.assert_allclose(-(np.exp(logprobs) * logprobs).sum(axis=1), case["entropy"], atol=2e-4)
 
 
+KNOWN = (selftest.check_tokens, selftest.check_logprobs)
+
+
 @pytest.mark.model
 def test_a_small_change_of_a_weight_fails_the_selftest(model, monkeypatch):
     known = selftest.known_values()
@@ -170,6 +172,6 @@ def test_a_small_change_of_a_weight_fails_the_selftest(model, monkeypatch):
     try:
         for factor, passes in ((1.0, True), (1.001, False), (float("nan"), False)):
             norm.weight = before * factor
-            assert [check.passed for check in selftest.run_selftest(model)] == [True, passes]
+            assert [check.passed for check in selftest.run_checks(model, KNOWN)] == [True, passes]
     finally:
         norm.weight = before

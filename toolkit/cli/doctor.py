@@ -43,10 +43,11 @@ def _have_default_model() -> None:
 
 
 def _selftest() -> list[Check]:
+    from toolkit.collect.selftest import CHECKS
     from toolkit.models import load
-    from toolkit.models.selftest import run_selftest
+    from toolkit.models.selftest import run_checks
 
-    return run_selftest(load())
+    return run_checks(load(), CHECKS)
 
 
 def _as_text(findings: list[Finding], checks: list[Check]) -> str:

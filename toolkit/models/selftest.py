@@ -1,7 +1,7 @@
 """Does this machine compute what others compute? Known token ids and log-probabilities of the default model.
 
 The known values are packaged: ids from llama.cpp, log-probabilities from PyTorch in float64 over the same
-weights. Other parts of the toolkit add checks of their own to `selftest_checks`.
+weights. `toolkit.collect.selftest` adds the checks of generation.
 """
 
 from __future__ import annotations
@@ -70,9 +70,6 @@ def check_logprobs(model: Model) -> Check:
     )
 
 
-selftest_checks: list[Callable[[Model], Check]] = [check_tokens, check_logprobs]
-
-
 def tolerance(model: Model) -> float:
     """Nats that a log-probability may be off by, for the device and dtype that a model runs with."""
     import mlx.core as mx
@@ -101,9 +98,9 @@ def all_logprobs(model: Model, ids: Sequence[int]) -> NDArray[np.float64]:
     return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)))
 
 
-def run_selftest(model: Model) -> list[Check]:
+def run_checks(model: Model, checks: Sequence[Callable[[Model], Check]]) -> list[Check]:
     """Run every check. One that raises has failed, and the others still run."""
-    return [_run(check, model) for check in selftest_checks]
+    return [_run(check, model) for check in checks]
 
 
 def _run(check: Callable[[Model], Check], model: Model) -> Check:
