@@ -18,6 +18,7 @@ from tests.store.factory import (
     make_run,
     prompt_name,
 )
+from toolkit.alignment import align
 from toolkit.errors import ToolkitError
 from toolkit.records import SequenceRecord
 from toolkit.store import Run, RunWriter, open_run, open_runs
@@ -27,7 +28,7 @@ from toolkit.tables import segment_tokens_df, segments_df, sequences_df, tokens_
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return open_run(make_run(tmp_path_factory.mktemp("tables") / "run", batch=4))
+    return open_run(make_run(tmp_path_factory.mktemp("tables") / "run", batch=4, shuffled=True))
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +150,18 @@ def test_a_token_that_straddles_two_segments_is_in_both_and_its_shares_add_up(ru
     assert frame["share"].between(0, 1, inclusive="right").all()
     total = frame.groupby(["prompt_id", "kind", "sample_index", "token_index"])["share"].sum()
     np.testing.assert_allclose(total, 1.0)
+
+
+def test_a_special_token_inside_a_character_is_in_no_segment(tmp_path: Path) -> None:
+    pieces = [*(bytes([byte]) for byte in "🎉".encode()), b" so"]
+    pieces.insert(2, None)
+    record = make_record(n_tokens=len(pieces), has_end=False)
+    with RunWriter.create(tmp_path / "run", make_manifest()) as writer:
+        writer.add_prompts([make_prompt()])
+        writer.commit([dataclasses.replace(record, alignment=align(pieces))], VOCABULARY)
+    frame = open_run(tmp_path / "run").segment_tokens_df()
+    assert frame["token_index"].tolist() == [0, 1, 3, 4, 5]
+    assert frame["segment_index"].tolist() == [0, 0, 0, 0, 1]
 
 
 def test_segment_tokens_can_be_narrowed_and_may_be_none(run: Run) -> None:

@@ -6,7 +6,8 @@ Used by tests and benchmarks. Everything follows from the seed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,12 +205,20 @@ def make_run(
     k: int = 5,
     greedy: bool = True,
     batch: int = 32,
+    shuffled: bool = False,
 ) -> Path:
-    """A finished run of `make_records` at `path`, committed `batch` sequences at a time."""
+    """A finished run of `make_records` at `path`, committed `batch` sequences at a time.
+
+    `shuffled` commits them in an order of chance, so that the parts' keys interleave.
+    """
     with RunWriter.create(path, make_manifest(seed=seed)) as writer:
         writer.add_prompts(make_prompt(prompt_name(i), i) for i in range(n_prompts))
         waiting: list[SequenceRecord] = []
-        for record in make_records(n_prompts, n_samples, n_tokens, seed, k, greedy):
+        records: Iterable[SequenceRecord] = make_records(n_prompts, n_samples, n_tokens, seed, k, greedy)
+        if shuffled:
+            records = list(records)
+            random.Random(seed).shuffle(records)
+        for record in records:
             waiting.append(record)
             if len(waiting) == batch:
                 writer.commit(waiting, VOCABULARY)

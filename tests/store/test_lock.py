@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import ToolkitError
-from toolkit.store.lock import RunLock, Shard, live_writers, mark_reader, without_readers
+from toolkit.store.lock import ReaderMark, RunLock, Shard, live_writers, without_readers
 
 HOLD = """
 import sys
@@ -95,18 +95,14 @@ def test_a_resume_may_use_another_number_of_shards(tmp_path: Path) -> None:
 
 
 def test_readers_are_seen_for_as_long_as_they_live(tmp_path: Path) -> None:
-    class Owner:
-        pass
-
     (tmp_path / ".readers").touch()
-    owner = Owner()
-    mark_reader(tmp_path, owner)
+    mark = ReaderMark(tmp_path)
     with without_readers(tmp_path) as alone:
         assert not alone
-    del owner
+    del mark
     with without_readers(tmp_path) as alone:
         assert alone
 
 
 def test_a_run_without_a_mark_can_be_read(tmp_path: Path) -> None:
-    mark_reader(tmp_path, tmp_path)
+    assert ReaderMark(tmp_path)

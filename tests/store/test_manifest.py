@@ -108,6 +108,8 @@ def test_a_setting_is_found_where_it_is_nested() -> None:
         ({"content_config": {"model": "other"}}, "was altered"),
         ({"schema_version": None}, "no schema_version"),
         ({"device": ...}, "device is missing"),
+        ({"config": {"limit": float("nan")}}, "no JSON"),
+        ({"content_config": {"top_p": float("inf")}}, "no JSON"),
     ],
 )
 def test_a_damaged_field_is_named(tmp_path: Path, change: dict[str, Any], words: str) -> None:

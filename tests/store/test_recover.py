@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.store.factory import VOCABULARY, make_manifest, make_records, make_run
 from toolkit.store import RunWriter, open_run
+from toolkit.store.layout import orphans
+from toolkit.store.manifest import write_session
 from toolkit.store.recover import find_damage
 from toolkit.store.validate import validate
 
@@ -42,6 +46,19 @@ def test_a_damaged_part_is_moved_aside_and_only_its_sequences_are_missing(
     assert (path / "damaged" / table / f"{part}.parquet").is_file()
     assert open_run(path).manifest.current.set_aside == (part,)  # type: ignore[union-attr]
     assert list(validate(path)) == []
+
+
+def test_leftovers_of_this_host_go_and_those_of_another_stay(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run")
+    run = open_run(path)
+    source = run.part_path("tokens", run.parts()[0])
+    session = run.manifest.sessions[0]
+    for number, host in enumerate((session.host, "another")):
+        killed = dataclasses.replace(session, id=f"20260101T000000-0000000{number}", host=host, ended=None)
+        write_session(path, killed)
+        shutil.copy(source, source.with_stem(f"part-{killed.id}-000001"))
+    RunWriter.open(path, make_manifest()).close()
+    assert [orphan.stem for orphan in orphans(path)] == ["part-20260101T000000-00000001-000001"]
 
 
 def test_damaged_prompts_are_stored_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +273,35 @@ def test_a_commit_that_fails_before_its_last_rename_leaves_the_run_without_it(
         writer.commit([make_record("new")], VOCABULARY)  # and the writer goes on
     assert ("new", "sample", 0) in open_run(path).sequence_keys()
     assert list(validate(path)) == []
+
+
+def test_data_reaches_the_disk_before_the_commit_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def spy(step: str, original: Callable[..., None]) -> Callable[..., None]:
+        def record(*paths: Path) -> None:
+            last = paths[-1]
+            table = last.name if step == "sync_folder" else last.parent.name
+            if step != "rename":
+                table = f"{step} {table}"
+            steps.append(table)
+            original(*paths)
+
+        return record
+
+    with RunWriter.create(tmp_path / "run", make_manifest()) as writer:
+        writer.add_prompts([make_prompt()])
+        writer.commit([make_record(seed=3)], VOCABULARY)
+        for step in ("sync_file", "rename", "sync_folder"):
+            monkeypatch.setattr(commit, step, spy(step, getattr(commit, step)))
+        writer.commit([make_record(sample_index=1, seed=3)], VOCABULARY)
+    data = ("tokens", "segments", "alternatives")
+    point = steps.index("sequences")
+    assert {f"sync_file {table}" for table in (*data, "sequences")} <= set(steps[:point])
+    assert {f"sync_folder {table}" for table in data} <= set(steps[:point])
+    assert steps[point + 1 :] == ["sync_folder sequences"]
 
 
 FULL = """

@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from toolkit.memory import free_memory_bytes
 from toolkit.models import blas
 from toolkit.models.fetch import default_model_path
 from toolkit.models.folders import is_model_folder
-from toolkit.models.memory import free_memory_bytes
 
 PACKAGES = ("mlx", "mlx-lm", "numpy", "pyarrow", "pandas", "transformers", "tokenizers")
 PREFILL_SHAPE = (512, 576, 1536)  # rows, inner, columns of a layer's product in a prompt of 512 tokens

@@ -10,8 +10,8 @@ from collections import Counter
 from typing import Any
 
 from toolkit.errors import ToolkitError
+from toolkit.memory import free_memory_bytes
 from toolkit.models import blas
-from toolkit.models.memory import free_memory_bytes
 
 DTYPES = ("float32", "float16", "bfloat16", "stored")
 MEMORY_SHARE = 0.5  # of the free memory that float32 weights may take

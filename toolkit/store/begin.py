@@ -89,7 +89,7 @@ def _lock_and_prepare(path: Path, manifest: Manifest, shard: Shard | None, overw
                 with writing(path):
                     (path / READERS).touch()
                 write_manifest(path, dataclasses.replace(manifest, sessions=()))
-        remove_leftovers(path, session.id)
+        remove_leftovers(path, session.id, read_manifest(path).unfinished_elsewhere)
         damage = move_damage_aside(path)
     except BaseException:
         lock.release()

@@ -27,6 +27,7 @@ from toolkit.store.layout import (
     require_run,
 )
 from toolkit.store.lock import RunLock
+from toolkit.store.manifest import read_manifest
 from toolkit.store.parquet import TableFile, read_rows
 from toolkit.store.schemas import GROUPS
 
@@ -64,7 +65,7 @@ def compact(path: str | Path, target_tokens: int = TARGET_TOKENS) -> Compaction:
     writer = new_session_id()
     lock = RunLock.acquire(run, writer)
     try:
-        remove_leftovers(run, writer)
+        remove_leftovers(run, writer, read_manifest(run).unfinished_elsewhere)
         n_before = _n_parts(run)
         replaced = 0
         plans = [(group, old) for group in _GROUPS for old in _plan(run, group, target_tokens)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ Key = tuple[str, str, int]
 
 _SAMPLE_BITS = 31
 _KIND_BITS = 3
-_KINDS = pa.array(sorted(KINDS), pa.string())
 
 
 class KeyCoder:
@@ -41,7 +41,7 @@ class KeyCoder:
         codes = _places(table["prompt_id"], self._prompts)
         if "kind" not in table.column_names:
             return codes
-        kinds = _places(table["kind"], _KINDS) + 1  # an unknown kind, in a damaged file, is 0
+        kinds = _places(table["kind"], _kinds()) + 1  # an unknown kind, in a damaged file, is 0
         samples = table["sample_index"].to_numpy().astype(np.int64)
         return (codes << (_SAMPLE_BITS + _KIND_BITS)) | (kinds << _SAMPLE_BITS) | samples
 
@@ -70,6 +70,11 @@ def key_tuples(table: pa.Table) -> list[Key]:
     """The keys of `table` as tuples, in its order."""
     columns = (table[name].to_pylist() for name in ("prompt_id", "kind", "sample_index"))
     return list(zip(*columns, strict=True))
+
+
+@cache
+def _kinds() -> pa.Array:
+    return pa.array(sorted(KINDS), pa.string())  # not at import: the first pyarrow.array imports pandas
 
 
 def _dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolkit.errors import DataFault, ToolkitError
-from toolkit.store.files import is_temporary, sync_folder, write_atomically
+from toolkit.store.files import is_temporary, sync_folder, write_atomically, writing
 from toolkit.store.lock import live_writers, without_readers
 from toolkit.store.schemas import GROUP_OF, GROUPS, TABLES
 
@@ -83,28 +83,30 @@ def committed_parts(run: Path, group: str) -> list[str]:
     return sorted(names)
 
 
-def remove_leftovers(run: Path, own: str) -> list[Path]:
+def remove_leftovers(run: Path, own: str, spared: Iterable[str] = ()) -> list[Path]:
     """Remove what dead writers left: temporary files, orphans, and parts that a compaction replaced.
 
     The caller, whose session id is `own`, holds a lock of the run. Files of other live writers are left
     alone: a file listed here was made before the live writers are counted, so its writer is among them, has
-    committed it, or is dead.
+    committed it, or is dead. `spared` are writers whose locks may not be seen from here.
     """
     tables = [path for table in TABLES for path in _files(run / table)]
     others = [path for folder in (run, run / SESSIONS, run / REPLACED) for path in _files(folder)]
-    live = live_writers(run)
+    live = live_writers(run).union(spared)
     committed = {group: set(_file_parts(run, group)) for group in GROUPS}
     removed = [path for path in tables if _is_dead(path, live) and not _is_committed(path, committed)]
     if live <= {own}:
         removed += [path for path in others if is_temporary(path.name)]
-    for path in removed:
-        path.unlink(missing_ok=True)
-    return removed + remove_replaced(run)
+    with writing(run):
+        for path in removed:
+            path.unlink(missing_ok=True)
+        return removed + remove_replaced(run)
 
 
 def record_replacement(run: Path, group: str, new: str, old: Iterable[str]) -> None:
     """Write down that part `new`, once it exists, stands for the parts `old`."""
-    (run / REPLACED).mkdir(exist_ok=True)
+    with writing(run / REPLACED):
+        (run / REPLACED).mkdir(exist_ok=True)
     record = {"group": group, "old": sorted(old)}
     write_atomically(run / REPLACED / f"{new}.json", json.dumps(record, indent=1).encode())
 
@@ -138,21 +140,17 @@ def set_aside(run: Path, group: str, part: str) -> None:
     for table in reversed(GROUPS[group]):
         path = part_path(run, table, part)
         target = run / DAMAGED / table / path.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            os.replace(path, target)
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                os.replace(path, target)
 
 
 def orphans(run: Path) -> list[Path]:
     """Files of tables whose part was never committed."""
-    return [
-        path
-        for group, tables in GROUPS.items()
-        for committed in [set(_file_parts(run, group))]
-        for table in tables
-        for path in _files(run / table)
-        if path.suffix == _SUFFIX and path.stem not in committed
-    ]
+    committed = {group: set(_file_parts(run, group)) for group in GROUPS}
+    files = [path for table in TABLES for path in _files(run / table)]
+    return [path for path in files if path.suffix == _SUFFIX and not _is_committed(path, committed)]
 
 
 def _files(folder: Path) -> list[Path]:

@@ -2,8 +2,9 @@
 
 The locks are flock(2) on hidden files in the run, so a killed process leaves none behind. One collector
 without a shard excludes all others; shards i/n of the same n exclude only themselves. On a network file
-system that does not carry flock between hosts, shards stay safe (their prompts are disjoint), and a second
-collector on another host is not noticed. A process that forks shares its lock with the child.
+system that does not carry flock between hosts, shards stay safe: their prompts are disjoint, and nothing of an
+unfinished session of another host is cleaned up. A second collector on another host is not noticed there. A
+process that forks shares its lock with the child.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def guard(run: Path) -> Iterator[None]:
     with writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with writing(path):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -106,16 +108,18 @@ def live_writers(run: Path) -> set[str]:
     return {holder.writer for holder in held if holder is not None}
 
 
-def mark_reader(run: Path, owner: object) -> None:
-    """Mark `run` as being read for as long as `owner` lives.
+class ReaderMark:
+    """Says that a run is being read, for as long as the mark lives.
 
-    Files that a compaction replaced are kept while a reader is marked. Where the run has no mark file, or the
-    file system no locks, it can be read all the same.
+    Files that a compaction replaced are kept while there is a mark. Where the run has no file for it, or the
+    file system no locks, the run can be read all the same.
     """
-    with suppress(OSError):
-        descriptor = os.open(run / READERS, os.O_RDONLY)
-        weakref.finalize(owner, os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits only while replaced files are being removed
+
+    def __init__(self, run: Path) -> None:
+        with suppress(OSError):
+            descriptor = os.open(run / READERS, os.O_RDONLY)
+            weakref.finalize(self, os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits only while replaced files are being removed
 
 
 @contextmanager

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolkit.errors import DataFault, ToolkitError
-from toolkit.store.files import is_temporary, write_atomically
+from toolkit.store.files import is_temporary, write_atomically, writing
 from toolkit.store.layout import MANIFEST, SESSIONS, require_run
 from toolkit.store.schemas import SCHEMA_VERSION
 
@@ -80,6 +81,12 @@ class Manifest:
         )
 
     @property
+    def unfinished_elsewhere(self) -> set[str]:
+        """Sessions of other hosts without an end: they may be running, with locks that are not seen here."""
+        here = socket.gethostname()
+        return {session.id for session in self.sessions if session.ended is None and session.host != here}
+
+    @property
     def counts(self) -> dict[str, int]:
         """Rows that ended sessions committed, by table."""
         tables = sorted({table for session in self.sessions for table in session.counts})
@@ -103,7 +110,8 @@ def write_manifest(run: Path, manifest: Manifest) -> None:
 
 def write_session(run: Path, session: Session) -> None:
     """Write the session's own file."""
-    (run / SESSIONS).mkdir(exist_ok=True)
+    with writing(run / SESSIONS):
+        (run / SESSIONS).mkdir(exist_ok=True)
     write_atomically(run / SESSIONS / f"{session.id}.json", _pretty_json(dataclasses.asdict(session)))
 
 

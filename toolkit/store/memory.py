@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.errors import ToolkitError
-from toolkit.models.memory import free_memory_bytes
+from toolkit.memory import free_memory_bytes
 
 
 def refuse_large_load(n_bytes: int, what: str, instead: str) -> None:

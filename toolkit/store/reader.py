@@ -15,7 +15,7 @@ from toolkit.records import KINDS, SequenceRecord
 from toolkit.store.blocks import Rows
 from toolkit.store.keys import Key, in_key_order, key_tuples
 from toolkit.store.layout import committed_parts, part_path, require_run
-from toolkit.store.lock import mark_reader
+from toolkit.store.lock import ReaderMark
 from toolkit.store.manifest import Manifest, read_manifest
 from toolkit.store.memory import refuse_large_load
 from toolkit.store.parquet import TableFile, keep_rows
@@ -78,7 +78,7 @@ class Run(Frames):
     def __init__(self, path: str | Path) -> None:
         self.path = require_run(path)
         self.manifest: Manifest = read_manifest(self.path)
-        mark_reader(self.path, self)
+        self._mark = ReaderMark(self.path)
         self._parts = {group: tuple(committed_parts(self.path, group)) for group in GROUPS}
 
     def __repr__(self) -> str:

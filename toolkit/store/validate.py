@@ -15,7 +15,7 @@ from toolkit.errors import DataFault
 from toolkit.store.blocks import Rows
 from toolkit.store.keys import KeyCoder
 from toolkit.store.layout import committed_parts, orphans, part_path, require_run, writer_of
-from toolkit.store.lock import live_writers
+from toolkit.store.lock import ReaderMark, live_writers
 from toolkit.store.manifest import read_manifest
 from toolkit.store.parquet import TableFile, read_files, read_rows
 from toolkit.store.rules import CONTENT, STRUCTURE, Mask, Rule, View, nan_rows
@@ -51,6 +51,7 @@ def validate(path: str | Path) -> Iterator[Finding]:
         There is no run, or one of an unknown schema version.
     """
     run = require_run(path)
+    mark = ReaderMark(run)  # noqa: F841 - lives as long as this generator
     yield from _leftovers(run)
     readable: dict[str, list[str]] = {group: [] for group in GROUPS}
     for group in GROUPS:

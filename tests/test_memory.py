@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.models import memory
+from toolkit import memory
 
 MEMINFO = "MemTotal:       24622664 kB\nMemFree:        22000000 kB\nMemAvailable:   23000000 kB\n"
 VM_STAT = """Mach Virtual Memory Statistics: (page size of 16384 bytes)
