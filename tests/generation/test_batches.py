@@ -101,12 +101,17 @@ def test_a_prompt_longer_than_a_prefill_chunk() -> None:
     rows.step(2)
 
 
-def test_more_own_positions_than_the_first_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolkit.generation.shared_prefix.FIRST_CAPACITY", 4)
+def test_own_positions_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("shared_prefix", "numpy_kernels"):
+        monkeypatch.setattr(f"toolkit.generation.{module}.KEY_BLOCK", 4)
     network = make_network("llama")
-    rows = Rows(SharedPrefixBatch(Forward(network), 2), network)
-    rows.admit([3], samples=2)
-    rows.step(11)
+    rows = Rows(SharedPrefixBatch(Forward(network), 3), network)
+    rows.admit([3], samples=3)
+    rows.step(7)
+    rows.replace([1], [5])
+    rows.step(4)
+    rows.select([2, 1, 2])
+    rows.step(3)
 
 
 @pytest.mark.parametrize("name", PLAIN)

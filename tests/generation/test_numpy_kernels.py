@@ -14,6 +14,11 @@ def normal(*shape: int) -> np.ndarray:
     return RANDOM.normal(0, 1.5, shape).astype(np.float32)
 
 
+def in_blocks(array: np.ndarray) -> list[np.ndarray]:
+    """(rows, kv_heads, room, dim) as blocks of positions."""
+    return np.split(array, array.shape[2] // KEY_BLOCK, axis=2)
+
+
 def attend_one(query: np.ndarray, keys: np.ndarray, values: np.ndarray, scale: float) -> np.ndarray:
     """One query (dim,) over keys and values (length, dim), in float64."""
     scores = keys.astype(np.float64) @ query.astype(np.float64) * scale
@@ -55,7 +60,7 @@ def test_attend_rows(heads: int, kv_heads: int) -> None:
         SharedPrefix(np.array(members), normal(kv_heads, n, dim), normal(kv_heads, n, 5))
         for members, n in [([0, 3], 7), ([4], 1), ([5, 1], 30)]
     ]  # row 2 shares nothing
-    found = attend_rows(queries, keys, values, lengths, shared, 0.25)
+    found = attend_rows(queries, in_blocks(keys), in_blocks(values), lengths, shared, 0.25)
     for row in range(rows):
         prefix = next((one for one in shared if row in one.rows), None)
         for head in range(heads):
@@ -74,8 +79,8 @@ def test_scores_too_large_for_exp() -> None:
     shared = [SharedPrefix(np.array([0]), 40 * normal(1, 5, 4), normal(1, 5, 4))]
     rows = attend_rows(
         40 * normal(1, 2, 4),
-        40 * normal(1, 1, KEY_BLOCK, 4),
-        normal(1, 1, KEY_BLOCK, 4),
+        [40 * normal(1, 1, KEY_BLOCK, 4)],
+        [normal(1, 1, KEY_BLOCK, 4)],
         np.array([3]),
         shared,
         1.0,
@@ -96,7 +101,14 @@ def test_a_row_s_result_does_not_depend_on_the_rows_beside_it(length: int) -> No
 
     def attend(members: list[int]) -> np.ndarray:
         shared = [SharedPrefix(np.arange(len(members)), *prompt)]
-        return attend_rows(queries[members], keys[members], values[members], lengths[members], shared, 0.125)
+        return attend_rows(
+            queries[members],
+            in_blocks(keys[members]),
+            in_blocks(values[members]),
+            lengths[members],
+            shared,
+            0.125,
+        )
 
     together = attend(list(range(rows)))
     for members in ([7], [3, 20], [20, 3, 1, 0, 9, 11, 15, 2, 4, 5]):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-KEY_BLOCK = 64  # own keys of a row in one product; the room for them is a multiple of it
+KEY_BLOCK = 64  # own positions of a row in one array, and in one product
 ROW_BLOCK = 8  # rows that share a prefix in one product
 LARGE_PRODUCT = (
     1_000_000  # multiplications from which OpenBLAS adds up in one order, however many rows there are
@@ -81,8 +81,8 @@ def attend_prompt(queries: Floats, keys: Floats, values: Floats, scale: float) -
 
 def attend_rows(
     queries: Floats,
-    keys: Floats,
-    values: Floats,
+    keys: Sequence[Floats],
+    values: Sequence[Floats],
     lengths: NDArray[np.intp],
     prefixes: Sequence[SharedPrefix],
     scale: float,
@@ -92,7 +92,7 @@ def attend_rows(
     Parameters
     ----------
     queries : (rows, heads, head_dim)
-    keys, values : (rows, kv_heads, room, head_dim), each row's own; room is a multiple of `KEY_BLOCK`
+    keys, values : blocks of (rows, kv_heads, `KEY_BLOCK`, head_dim), each row's own; finite past its length
     lengths : (rows,), the own positions that count, the new one among them; at least 1
     prefixes : disjoint sets of rows with the keys they share; a row in none has only its own
     scale : multiplies the scores
@@ -102,9 +102,10 @@ def attend_rows(
     (rows, heads, value_dim)
     """
     rows, heads, dim = queries.shape
-    kv_heads = keys.shape[1]
+    kv_heads = keys[0].shape[1]
+    n_blocks = -(-int(lengths.max()) // KEY_BLOCK)
     scaled = (queries * np.float32(scale)).reshape(rows, kv_heads, heads // kv_heads, dim)
-    own = _own_scores(scaled, keys, lengths)
+    own = _own_scores(scaled, keys[:n_blocks], lengths)
     maximum = own.max(axis=-1, keepdims=True)
     shared = []
     for prefix in prefixes:
@@ -112,7 +113,9 @@ def attend_rows(
         maximum[prefix.rows] = np.maximum(maximum[prefix.rows], scores.max(axis=-1, keepdims=True))
         shared.append(scores)
     total = _exponentiate(own, maximum)
-    out = np.matmul(own, values[:, :, : own.shape[-1]])
+    out = np.matmul(own[..., :KEY_BLOCK], values[0])
+    for block in range(1, n_blocks):
+        out += np.matmul(own[..., block * KEY_BLOCK : (block + 1) * KEY_BLOCK], values[block])
     for prefix, scores in zip(prefixes, shared, strict=True):
         total[prefix.rows] += _exponentiate(scores, maximum[prefix.rows])
         out[prefix.rows] += _prefix_product(scores, prefix.values)
@@ -120,14 +123,10 @@ def attend_rows(
     return out.reshape(rows, heads, -1)
 
 
-def _own_scores(queries: Floats, keys: Floats, lengths: NDArray[np.intp]) -> Floats:
-    """(rows, kv_heads, group, width), -inf past a row's length; width is a multiple of `KEY_BLOCK`."""
-    rows, kv_heads, group, dim = queries.shape
-    n_blocks = -(-int(lengths.max()) // KEY_BLOCK)
-    blocks = keys[:, :, : n_blocks * KEY_BLOCK].reshape(rows, kv_heads, n_blocks, KEY_BLOCK, dim)
-    scores = np.matmul(queries[:, :, None], blocks.swapaxes(-1, -2))
-    scores = scores.swapaxes(2, 3).reshape(rows, kv_heads, group, -1)
-    past = np.arange(n_blocks * KEY_BLOCK) >= lengths[:, None]
+def _own_scores(queries: Floats, keys: Sequence[Floats], lengths: NDArray[np.intp]) -> Floats:
+    """(rows, kv_heads, group, positions of all blocks), -inf past a row's length."""
+    scores = np.concatenate([np.matmul(queries, block.swapaxes(-1, -2)) for block in keys], axis=-1)
+    past = np.arange(scores.shape[-1]) >= lengths[:, None]
     scores += np.where(past, np.float32(-np.inf), np.float32(0))[:, None, None]
     return scores
 

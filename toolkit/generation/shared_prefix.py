@@ -21,7 +21,6 @@ from toolkit.generation.numpy_kernels import KEY_BLOCK, Floats, SharedPrefix, at
 from toolkit.generation.patches import Unsupported, imported_names, patched, to_numpy
 
 PREFILL_CHUNK = 128  # positions at a time: 6.5 s became 2.0 s for 1,000 tokens against one go
-FIRST_CAPACITY = 1024  # own positions a row; memory is touched only as it is used
 MIN_ROWS = 8  # of a step: a matrix product of fewer rows may add up in another order, and gains little
 
 
@@ -85,13 +84,16 @@ class _PrefillLayer:
 
 
 class _RowLayer:
-    """A layer's own keys and values, a row each, and its part in one step."""
+    """A layer's own keys and values, a row each, and its part in one step.
+
+    They are kept in blocks of positions, so that room is made without a copy of what is there.
+    """
 
     def __init__(self, batch: SharedPrefixBatch, layer: int) -> None:
         self._batch = batch
         self._layer = layer
-        self.keys: Floats | None = None  # (slots, kv_heads, capacity, dim)
-        self.values: Floats | None = None
+        self._keys: list[Floats] = []  # (slots, kv_heads, KEY_BLOCK, dim) each
+        self._values: list[Floats] = []
 
     @property
     def offset(self) -> mx.array:
@@ -109,37 +111,32 @@ class _RowLayer:
         mx.eval(queries, *self._new)
         n = len(self._batch)
         q, new_keys, new_values = (to_numpy(array)[:n, :, 0] for array in (queries, *self._new))
-        keys, values = self._reserve(new_keys, new_values)
-        rows, own = np.arange(n), self._batch.own[:n]
-        keys[rows, :, own] = new_keys
-        values[rows, :, own] = new_values
+        own = self._batch.own[:n]
+        self._write(new_keys, new_values, own)
         prefixes = [SharedPrefix(rows, *prompt.layers[self._layer]) for prompt, rows in self._batch.groups]
-        out = attend_rows(q, keys[:n], values[:n], own + 1, prefixes, scale)
+        keys, values = ([block[:n] for block in blocks] for blocks in (self._keys, self._values))
+        out = attend_rows(q, keys, values, own + 1, prefixes, scale)
         padded = np.zeros((queries.shape[0], *out.shape[1:]), np.float32)
         padded[:n] = out
         return mx.array(padded[:, :, None]).astype(queries.dtype)
 
-    def _reserve(self, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
-        """Room for the position about to be written. Zeroed memory is not touched until it is used."""
-        slots, needed = self._batch.slots, int(self._batch.own.max(initial=0)) + 1
-        if self.keys is None or self.values is None or needed > self.keys.shape[2]:
-            self.keys = _grown(self.keys, slots, keys.shape, needed)
-            self.values = _grown(self.values, slots, values.shape, needed)
-        return self.keys, self.values
+    def _write(self, keys: Floats, values: Floats, own: NDArray[np.intp]) -> None:
+        """Put each row's new position after its own ones."""
+        blocks, places = np.divmod(own, KEY_BLOCK)
+        while len(self._keys) <= blocks.max():
+            for stored, new in ((self._keys, keys), (self._values, values)):
+                shape = (self._batch.slots, new.shape[1], KEY_BLOCK, new.shape[2])
+                stored.append(np.zeros(shape, np.float32))
+        for block in np.unique(blocks):
+            rows = np.flatnonzero(blocks == block)
+            self._keys[block][rows, :, places[rows]] = keys[rows]
+            self._values[block][rows, :, places[rows]] = values[rows]
 
     def copy_rows(self, source: NDArray[np.intp], target: NDArray[np.intp], width: int) -> None:
-        if self.keys is not None and self.values is not None:
-            self.keys[target, :, :width] = self.keys[source, :, :width]
-            self.values[target, :, :width] = self.values[source, :, :width]
-
-
-def _grown(old: Floats | None, slots: int, shape: tuple[int, ...], needed: int) -> Floats:
-    capacity = max(FIRST_CAPACITY, needed if old is None else 2 * needed)
-    capacity += -capacity % KEY_BLOCK
-    new = np.zeros((slots, shape[1], capacity, shape[2]), np.float32)
-    if old is not None:
-        new[:, :, : old.shape[2]] = old
-    return new
+        """Rows `target` become copies of rows `source`, up to a position."""
+        for stored in (self._keys, self._values):
+            for block in stored[: -(-width // KEY_BLOCK)]:
+                block[target] = block[source]
 
 
 class SharedPrefixBatch(LogitsRows):
