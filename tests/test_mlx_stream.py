@@ -330,15 +330,30 @@ def test_spaces_that_the_tokenizer_cleans_up_are_no_tokens(hugging_face: dict[st
     forced = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
     tokenizer = fast(made, clean_up_tokenization_spaces=True, **{forced: True})
     alphabet = {value: name for name, value in _byte_decoder().items()}
-    script = tokenizer.convert_tokens_to_ids(["x", "Ġ", ".", *(alphabet[b] for b in "🙂é".encode()), "x"])
+    names = ["x", "Ġ", ".", *(alphabet[byte] for byte in "🙂é🙂".encode()[:-2])]
+    script = tokenizer.convert_tokens_to_ids(names)
     parts = parts_of(respond(tokenizer, script), script)
     assert parts == [
         Part("x", [0]),
         Part(".", [2]),
         Part("🙂", [3, 4, 5, 6]),
         Part("é", [7, 8]),
-        Part("x", [9]),
+        Part("\ufffd", [9, 10]),
     ]
+
+
+def test_each_line_begins_anew_in_the_naive_detokenizer(hugging_face: dict[str, Any]) -> None:
+    """Its first token loses its space, as MLX-LM decodes a line alone."""
+    tokenizer = hugging_face["unigram"]
+    tokenizer.add_tokens(["\n"])
+    first, second = (tokenizer.encode(word, add_special_tokens=False) for word in ("dog", "Straße naïve"))
+    newline = tokenizer.convert_tokens_to_ids("\n")
+    script = [*first, newline, *second, newline, *second]
+    parts = parts_of(respond(tokenizer, script), script)
+    assert len(second) > 1
+    assert "".join(part.text for part in parts) == "dog\nStraße naïve\nStraße naïve"
+    assert in_order(parts)
+    assert parts == in_lines(tokenizer, script, by_prefixes)
 
 
 def test_texts_and_tokens_do_not_lag_behind_each_other(loaded: dict[str, TokenizerWrapper]) -> None:

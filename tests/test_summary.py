@@ -158,7 +158,7 @@ def test_a_selection_leaves_the_rest_out(run_path: Path) -> None:
 @pytest.mark.parametrize(
     ("by", "metrics", "selection", "message"),
     [
-        ("word", None, Selection(), "--by: there is no 'word'; use one of token, segment, sequence, prompt"),
+        ("wrd", None, Selection(), "there is no span 'wrd' (did you mean word?); use one of token, segment,"),
         ("token", ["mean_logprob"], Selection(), "a token has no 'mean_logprob'; use one of logprob,"),
         ("sequence", ["confidence"], Selection(), "confidence"),
         ("sequence", ["jaccard_degree"], Selection(), "a prompt's samples"),
@@ -203,4 +203,4 @@ def test_commas_inside_parentheses_do_not_separate_metrics() -> None:
 def test_numbers_are_float64_of_the_stored_float32(run_path: Path) -> None:
     frame = summary_df(open_run(run_path), "sequence")
     assert frame["sum_logprob"].dtype == np.float64
-    assert frame["n_tokens"].dtype == np.int64
+    assert frame["n_tokens"].dtype == np.int32

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from toolkit.calls import stream as stream
     from toolkit.errors import DataFault as DataFault
     from toolkit.errors import ToolkitError as ToolkitError
+    from toolkit.evaluation import evaluate as evaluate
+    from toolkit.grades import grade as grade
     from toolkit.mlx_stream import stream_generate as stream_generate
     from toolkit.models import load as load
+    from toolkit.scoring_calls import score as score
     from toolkit.store import open_run as open_run
     from toolkit.store import open_runs as open_runs
 
@@ -23,7 +26,10 @@ _MODULES = {
     "load": "toolkit.models",
     "generate": "toolkit.calls",
     "stream": "toolkit.calls",
+    "score": "toolkit.scoring_calls",
     "stream_generate": "toolkit.mlx_stream",
+    "grade": "toolkit.grades",
+    "evaluate": "toolkit.evaluation",
     "open_run": "toolkit.store",
     "open_runs": "toolkit.store",
     "ToolkitError": "toolkit.errors",
@@ -32,10 +38,13 @@ _MODULES = {
 __all__ = [
     "DataFault",
     "ToolkitError",
+    "evaluate",
     "generate",
+    "grade",
     "load",
     "open_run",
     "open_runs",
+    "score",
     "stream",
     "stream_generate",
 ]

@@ -133,6 +133,10 @@ def generate(
     )
     if beams is not None:
         settings = _with_beams(settings, samples, beams, length_penalty, early_stopping, n_returned)
+        if sampler is not None:
+            raise ToolkitError("sampler: a beam search does not draw; leave out sampler or beams")
+    if sampler is not None and not callable(sampler):
+        raise ToolkitError(f"sampler: {sampler!r} cannot be called; give a function of log-probabilities")
     hooks = Hooks(sampler, tuple(logits_processors), constraint)
     generator = _generator(model, settings, batch_size, hooks)
     records = render_given(model, as_list(prompts), system_prompt, chat_template)
@@ -160,8 +164,8 @@ def stream(
 ) -> Iterator[StreamSegment]:
     """The segments of several samples of one prompt as they come, each with its tokens.
 
-    The arguments are those of `generate`, and the same seed gives the same samples. Each sample's last segment
-    has its finish_reason.
+    The arguments are as those of `generate`, and the same seed gives the same samples. Each sample's last
+    segment has its finish_reason.
     """
     from toolkit.collect.plan import missing_sequences
 
@@ -244,7 +248,7 @@ def _settings(
         max_tokens=max_tokens,
         sampler=Sampler(*sampler),
         seed=seed,
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        stop=(stop,) if isinstance(stop, str) else stop,  # type: ignore[arg-type]  # checked there
         top_logprobs=top_logprobs,
         constraint=Constraint(regex, schema) if given else None,
     )

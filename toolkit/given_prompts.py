@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,11 @@ def is_one(prompts: Any) -> bool:
 
 def as_list(prompts: Any) -> list[Any]:
     """One prompt or several, as a list of prompts."""
+    if isinstance(prompts, Mapping) or not isinstance(prompts, Iterable):
+        raise ToolkitError(
+            f"prompts: {str(prompts)[:60]!r} is no prompt; give a text, a list of messages or of token ids, "
+            "or a list of such prompts"
+        )
     prompts = prompts if isinstance(prompts, str) else list(prompts)
     if not len(prompts) and not isinstance(prompts, str):
         raise ToolkitError("prompts: there is none; give at least one")
@@ -49,7 +54,7 @@ def as_given(model: Model, prompts: list[Any]) -> list[FilePrompt]:
     for index, prompt in enumerate(prompts):
         if isinstance(prompt, str):
             given.append(FilePrompt(index, index + 1, prompt=prompt))
-        elif prompt and all(isinstance(part, Mapping) for part in prompt):
+        elif isinstance(prompt, Sequence) and prompt and all(isinstance(part, Mapping) for part in prompt):
             given.append(FilePrompt(index, index + 1, messages=tuple(prompt)))
         else:
             given.append(FilePrompt(index, index + 1, token_ids=checked_ids(model, prompt, index)))
@@ -59,7 +64,7 @@ def as_given(model: Model, prompts: list[Any]) -> list[FilePrompt]:
 def checked_ids(model: Model, prompt: Any, index: int) -> tuple[int, ...]:
     """Token ids that the model has, at least one."""
     n = model.vocabulary_size
-    ids = tuple(prompt) if not isinstance(prompt, Mapping) else ()
+    ids = tuple(prompt) if isinstance(prompt, Sequence | np.ndarray) else ()
     if not ids or not all(isinstance(i, int | np.integer) and 0 <= i < n for i in ids):
         raise ToolkitError(
             f"prompts[{index}]: {str(prompt)[:60]!r} is neither text, nor messages, nor token ids from 0 to {n - 1}"

@@ -109,23 +109,21 @@ class Result:
 
     @property
     def text(self) -> Any:
-        """text[sample][prompt]; singletons go: a str, a list over samples or prompts, or a list of lists."""
+        """text[sample][prompt]; singletons go: a str, a list over samples or prompts, or a list of lists.
+
+        None where a prompt has fewer sequences than others (a beam search that found fewer).
+        """
         n_samples, n_prompts, _ = self.shape
-        texts = [
+        texts: list[Any] = [
             [
-                generation.sequences[sample].text
+                generation.sequences[sample].text if sample < len(generation.sequences) else None
                 for generation in self.generations
-                if self._has(generation, sample)
             ]
             for sample in range(n_samples)
         ]
         if n_prompts == 1:
-            texts = [row[0] for row in texts]  # type: ignore[misc]
+            texts = [row[0] for row in texts]
         return texts[0] if n_samples == 1 else texts
-
-    @staticmethod
-    def _has(generation: Generation, sample: int) -> bool:
-        return sample < len(generation.sequences)
 
     def _fill(self, array: NDArray[Any], of: str) -> NDArray[Any]:
         for prompt, generation in enumerate(self.generations):

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from toolkit.errors import DataFault
 from toolkit.stats.ranges import Ranges
+from toolkit.store.blocks import cuts
 from toolkit.store.keys import Key, key_tuples, match_rows
+from toolkit.store.schemas import TABLES
 
 if TYPE_CHECKING:
     from toolkit.store import Run, VocabularyEntry
@@ -23,10 +25,16 @@ if TYPE_CHECKING:
 
 KEY = ["prompt_id", "kind", "sample_index"]
 ALTERNATIVES = "alternative_logprobs"  # an input that is made of the table of alternatives
+WHOLE_TOKENS = 1 << 20  # about as many tokens of whole prompts are held at a time
 _COLUMNS = {
     "sequences": [*KEY, "n_tokens", "n_bytes", "has_end", "finish_reason", "text"],
     "tokens": [*KEY, "token_index", "token_id", "byte_start", "byte_end"],
-    "segments": [*KEY, "segment_index", "text", "byte_start", "byte_end", "token_start", "token_end"],
+    "segments": [
+        *KEY,
+        "segment_index",
+        "text",
+        *("byte_start", "byte_end", "char_start", "char_end", "token_start", "token_end"),
+    ],
     "alternatives": [*KEY, "token_index", "alternative_rank", "token_id", "logprob"],
 }
 
@@ -60,7 +68,9 @@ class Block:
     """
 
     def __init__(self, rows: Rows, inputs: set[str], vocabulary: Vocabulary, include_end: bool) -> None:
-        self.sequences, self.tokens, self.segments = rows["sequences"], rows["tokens"], rows["segments"]
+        self.sequences, self.tokens = rows["sequences"], rows["tokens"]
+        none = TABLES["segments"].schema.empty_table().select(_COLUMNS["segments"])
+        self.segments = rows.get("segments", none)
         self.vocabulary = vocabulary
         self.counts = self.sequences["n_tokens"].to_numpy().astype(np.int64)
         self.offsets = np.cumsum(self.counts) - self.counts
@@ -90,6 +100,11 @@ class Block:
         self.alternative_ids = np.full(shape, -1, np.int32)
         self.alternative_ids[place, rank - 1] = rows["token_id"].to_numpy()
 
+    @cached_property
+    def token_owners(self) -> NDArray[np.int64]:
+        """(n_tokens,) which sequence a token is of."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
     @property
     def keys(self) -> list[Key]:
         """(prompt_id, kind, sample_index) of each sequence."""
@@ -98,8 +113,7 @@ class Block:
     @cached_property
     def kept_counts(self) -> NDArray[np.int64]:
         """(n_sequences,) tokens that take part."""
-        owner = np.repeat(np.arange(len(self.counts)), self.counts)
-        return np.bincount(owner[self.kept], minlength=len(self.counts))
+        return np.bincount(self.token_owners[self.kept], minlength=len(self.counts))
 
     @property
     def kept_columns(self) -> dict[str, NDArray[Any]]:
@@ -127,9 +141,26 @@ class Block:
         """What a person reads for a token."""
         return self.text_of(self.tokens["token_id"][row].as_py())
 
+    def token_texts(self, rows: NDArray[np.int64]) -> list[str]:
+        """What a person reads for each of some tokens."""
+        ids, places = np.unique(self.tokens["token_id"].to_numpy()[rows], return_inverse=True)
+        texts = np.array([self.text_of(token_id) for token_id in ids.tolist()], object)
+        return list(texts[places])
+
     def text_of(self, token_id: int) -> str:
         """What a person reads for a token id."""
-        return self.vocabulary[token_id].literal
+        return self._entry(token_id).literal
+
+    def bytes_of(self, sequence: int) -> bytes:
+        """The bytes of a sequence's tokens, joined; those past its text are among them."""
+        rows = slice(self.offsets[sequence], self.offsets[sequence] + self.counts[sequence])
+        ids = self.tokens["token_id"].to_numpy()[rows].tolist()
+        return b"".join(self._entry(token_id).bytes or b"" for token_id in ids)
+
+    def _entry(self, token_id: int) -> VocabularyEntry:
+        if token_id not in self.vocabulary:
+            raise DataFault(f"token id {token_id} is not in the run's vocabulary: run toolkit validate")
+        return self.vocabulary[token_id]
 
 
 def back_to_back(counts: NDArray[np.int64]) -> Ranges:
@@ -139,17 +170,32 @@ def back_to_back(counts: NDArray[np.int64]) -> Ranges:
 
 
 def read_blocks(
-    run: Run, inputs: set[str], selection: Selection, *, whole: bool = False, include_end: bool = True
+    run: Run,
+    inputs: set[str],
+    selection: Selection,
+    *,
+    whole: bool = False,
+    include_end: bool = True,
+    segments: bool = True,
 ) -> Iterator[Block]:
-    """Go through the selected sequences of a run, a row group at a time, or as one block if `whole`.
+    """Go through the selected sequences of a run, a row group at a time.
 
     Parameters
     ----------
     inputs : set of str
         Columns of the tokens table; `ALTERNATIVES` reads their table too.
+    whole : bool
+        Hold all selected sequences of a prompt in one block: as many prompts at a time as have about
+        `WHOLE_TOKENS` tokens, in the order of their ids.
+    include_end : bool
+        Whether end tokens take part.
+    segments : bool
+        Read the segments too; without, there are none.
     """
-    tables = [name for name in _COLUMNS if name != "alternatives" or ALTERNATIVES in inputs]
-    wanted = {name: _COLUMNS[name] for name in tables}
+    left_out = {
+        name for name, read in (("alternatives", ALTERNATIVES in inputs), ("segments", segments)) if not read
+    }
+    wanted = {name: columns for name, columns in _COLUMNS.items() if name not in left_out}
     wanted["tokens"] = [*wanted["tokens"], *sorted(inputs - {ALTERNATIVES})]
     for rows in _groups(run, wanted, selection, whole):
         chosen = {name: _of_samples(table, selection.samples) for name, table in rows.items()}
@@ -157,12 +203,29 @@ def read_blocks(
             yield Block(chosen, inputs, run.vocabulary, include_end)
 
 
+def empty_block(inputs: set[str]) -> Block:
+    """A block of no sequences."""
+    columns = {**_COLUMNS, "tokens": [*_COLUMNS["tokens"], *sorted(inputs - {ALTERNATIVES})]}
+    rows = {name: TABLES[name].schema.empty_table().select(names) for name, names in columns.items()}
+    return Block(rows, inputs, {}, True)
+
+
 def _groups(run: Run, wanted: dict[str, list[str]], selection: Selection, whole: bool) -> Iterator[Rows]:
-    prompts, kinds = selection.prompts, selection.kinds
-    if whole:
-        yield {name: run.load(name, columns, prompts, kinds) for name, columns in wanted.items()}
-    else:
-        yield from run.iter_groups(wanted, prompts, kinds)
+    if not whole:
+        yield from run.iter_groups(wanted, selection.prompts, selection.kinds)
+        return
+    for prompts in _prompt_groups(run, selection):
+        yield {name: run.load(name, columns, prompts, selection.kinds) for name, columns in wanted.items()}
+
+
+def _prompt_groups(run: Run, selection: Selection) -> Iterator[Sequence[str]]:
+    """The ids of the prompts that are held together, in order."""
+    rows = run.load("sequences", ["prompt_id", "n_tokens"], selection.prompts, selection.kinds)
+    totals = rows.cast(pa.schema([("prompt_id", pa.string()), ("n_tokens", pa.int64())]))
+    totals = totals.group_by("prompt_id").aggregate([("n_tokens", "sum")]).sort_by("prompt_id")
+    ids = totals["prompt_id"].to_pylist()
+    for first, last in cuts(totals["n_tokens_sum"].to_numpy(), WHOLE_TOKENS):
+        yield ids[first:last]
 
 
 def _of_samples(table: pa.Table, samples: Sequence[int] | None) -> pa.Table:

@@ -1,30 +1,32 @@
-"""The confidence table of a run: one row a token, segment, sequence or prompt.
+"""The confidence table of a run: one row a token, word, segment, field, sequence, prompt or other span.
 
-Finds which rows of the tokens table belong to what, a row group at a time; the statistics are those of
-`toolkit.stats`.
+Chooses columns, and puts the runs one below the other. What a span is and where it lies comes from
+`toolkit.span_tables`, the statistics from `toolkit.stats`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from toolkit import stats
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
-from toolkit.selection import EVERYTHING, KEY, Block, Selection, back_to_back, read_blocks
-from toolkit.stats import Estimator, Ranges
+from toolkit.selection import EVERYTHING, KEY, Block, Selection, read_blocks
+from toolkit.span_tables import DEFAULT_METRICS, Measure, span_table
+from toolkit.spans import SpanKind, UserFinder, span_kind
+from toolkit.store.keys import in_key_order
+from toolkit.tables import to_pandas
 
 if TYPE_CHECKING:
+    from toolkit.agreement import Comparison
     from toolkit.store import Run, Runs
 
-GRAINS = ("token", "segment", "sequence", "prompt")
 TOKEN_METRICS = {  # columns of the tokens table, and whether a larger value is more confident
     "logprob": True,
     "constrained_logprob": True,
@@ -34,76 +36,86 @@ TOKEN_METRICS = {  # columns of the tokens table, and whether a larger value is 
     "rank": False,
     "boosted_prob": True,
 }
-DEFAULT_METRICS = {
+_DEFAULTS: dict[str, tuple[str, ...]] = {
     "token": ("logprob", "entropy", "rank"),
-    "segment": ("n_tokens", "sum_logprob", "mean_logprob", "min_logprob", "mean_entropy"),
     "sequence": ("n_tokens", "sum_logprob", "mean_logprob", "min_logprob", "perplexity"),
     "prompt": ("n_tokens", "mean_logprob", "min_logprob", "mean_entropy"),
 }
-_HEAD = {  # the columns that come first and order the rows
-    "token": [*KEY, "token_index"],
-    "segment": [*KEY, "segment_index"],
-    "sequence": KEY,
-    "prompt": KEY[:2],
-}
+
+
+def default_metrics(by: str | UserFinder | SpanKind) -> tuple[str, ...]:
+    """The statistics of a kind of span where none are named."""
+    return _DEFAULTS.get(span_kind(by).name, DEFAULT_METRICS)
 
 
 def summary_df(
     run: Run,
-    by: str = "sequence",
+    by: str | UserFinder | SpanKind = "sequence",
     metrics: Sequence[str] | None = None,
     selection: Selection = EVERYTHING,
     *,
     include_end: bool = True,
+    weights: str = "whole",
+    comparison: Comparison | None = None,
 ) -> pd.DataFrame:
-    """Statistics of each token, segment, sequence or prompt of a run.
+    """Statistics of each span of a run: a word, segment, field, sequence, prompt or other.
 
     Parameters
     ----------
     run : Run
         As `toolkit.open_run` gives it.
-    by : {"token", "segment", "sequence", "prompt"}
-        A prompt has one row for each kind of its sequences, over all tokens of them.
+    by : str or function
+        As of `toolkit.tables.spans_df`. A prompt has one row for each kind of its sequences, over all tokens
+        of them.
     metrics : sequence of str, optional
-        Names of estimators, `min_k_percent(0.1)` for one with a parameter; for tokens, `TOKEN_METRICS`.
-        `DEFAULT_METRICS` where it is None.
+        Names of estimators, `min_k_percent(0.1)` for one with a parameter; for tokens, `TOKEN_METRICS`; by
+        prompt also estimators of samples. `default_metrics` where it is None.
     selection : Selection
         Which sequences.
     include_end : bool
-        Whether the end token takes part in a sequence. It is in no segment.
+        Whether the end token takes part in a token, sequence or prompt. It is in no other span.
+    weights : {"whole", "bytes"}
+        As of `toolkit.tables.spans_df`.
+    comparison : Comparison, optional
+        Which samples say the same, and how alike they are, for estimators of samples.
 
     Returns
     -------
     DataFrame
         The key, the metrics, then the text; rows in the order of the key and of position. Tokens past a stop
-        string take no part. NaN is not computed.
+        string take no part. NaN is not computed. With estimators of samples, a row a prompt, over its samples;
+        those that compare with an answer take the greedy one where the run has it, else the first sample.
 
     Raises
     ------
     ToolkitError
-        An unknown granularity, metric or prompt.
+        An unknown span, metric or prompt, or no sequence is selected.
     """
-    if by not in GRAINS:
-        raise ToolkitError(f"--by: there is no {quoted(by)}; use one of {', '.join(GRAINS)}")
-    measure = _Measure(by, tuple(metrics or DEFAULT_METRICS[by]))
+    kind = span_kind(by)
+    names = tuple(metrics or default_metrics(kind))
     _check_prompts(run, selection)
-    blocks = read_blocks(run, measure.inputs, selection, whole=by == "prompt", include_end=include_end)
-    frames = [_VIEWS[by](block, measure) for block in blocks]
-    if not frames:
-        raise ToolkitError(f"{run.path}: no sequence is selected; name other --prompt, --kind or --sample")
-    return pd.concat(frames).sort_values(_HEAD[by], kind="stable", ignore_index=True)
+    if kind.name == "token":
+        return _token_frame(run, [_token_metric(name) for name in names], selection, include_end)
+    if kind.name == "prompt" and any(stats.get(name).level == "samples" for name in names):
+        from toolkit.prompt_samples import sample_frame
+
+        return sample_frame(run, names, selection, comparison, include_end=include_end)
+    measure = Measure(names, weights)
+    rows = span_table(run, kind, measure, selection, include_end=include_end)
+    if not rows.num_rows:
+        _check_selected(run, selection)
+    return to_pandas(rows.select(_columns(kind, measure))).rename(columns=_renamed(kind))
 
 
 def summaries_df(
     runs: Runs,
-    by: str = "sequence",
+    by: str | UserFinder | SpanKind = "sequence",
     metrics: Sequence[str] | None = None,
     selection: Selection = EVERYTHING,
-    *,
-    include_end: bool = True,
+    **options: Any,
 ) -> pd.DataFrame:
     """`summary_df` of each run, one below the other; of several, with the columns of `Runs.labels` first."""
-    frames = [summary_df(run, by, metrics, selection, include_end=include_end) for run in runs]
+    frames = [summary_df(run, by, metrics, selection, **options) for run in runs]
     if len(frames) == 1:
         return frames[0]
     labelled = [
@@ -113,9 +125,13 @@ def summaries_df(
     return pd.concat(labelled, ignore_index=True)
 
 
-def least_confident_first(frame: pd.DataFrame, by: str, metric: str) -> pd.DataFrame:
+def least_confident_first(frame: pd.DataFrame, by: str | UserFinder | SpanKind, metric: str) -> pd.DataFrame:
     """Rows of a summary sorted by a metric, the least confident first; NaN, which is not computed, last."""
-    (column, higher_is_confident), *_ = _Measure(by, (metric,)).directions.items()
+    if span_kind(by).name == "token":
+        column, higher_is_confident = metric, TOKEN_METRICS[_token_metric(metric)]
+    else:
+        estimator = stats.get(metric)
+        column, higher_is_confident = estimator.label, estimator.higher_is_confident
     if column not in frame:
         raise ToolkitError(f"--sort: {quoted(metric)} is not in the table; name it in --metrics")
     return frame.sort_values(
@@ -128,35 +144,19 @@ def split_metrics(text: str) -> list[str]:
     return [name.strip() for name in re.split(r",(?![^(]*\))", text) if name.strip()]
 
 
-class _Measure:
-    """What is computed for a granularity: columns of a token, or estimators of anything longer."""
-
-    def __init__(self, by: str, names: Sequence[str]) -> None:
-        self.estimators: list[Estimator] = [] if by == "token" else [_estimator(name) for name in names]
-        self.columns = [_token_metric(name) for name in names] if by == "token" else []
-
-    @property
-    def inputs(self) -> set[str]:
-        """Columns of the tokens table that are read; `alternative_logprobs` comes from another table."""
-        return {*self.columns, *(name for estimator in self.estimators for name in estimator.inputs)}
-
-    @property
-    def directions(self) -> dict[str, bool]:
-        """Column of the summary: whether a larger value is more confident."""
-        of_tokens = {name: TOKEN_METRICS[name] for name in self.columns}
-        return of_tokens | {e.label: e.higher_is_confident for e in self.estimators}
-
-    def values(self, columns: Mapping[str, NDArray[Any]], ranges: Ranges) -> dict[str, NDArray[Any]]:
-        """(n_spans,) values of each estimator, by its label."""
-        found = {estimator.label: estimator(columns, ranges) for estimator in self.estimators}
-        return {name: v.astype(np.int64) if name == "n_tokens" else v for name, v in found.items()}
+def _columns(kind: SpanKind, measure: Measure) -> list[str]:
+    if kind.name == "prompt":
+        return [*KEY[:2], "n_sequences", *measure.labels]
+    if kind.name == "sequence":
+        return [*KEY, *measure.labels, "finish_reason", "text"]
+    label = ["label"] if kind.labelled else []
+    complete = ["complete"] if kind.can_be_cut else []
+    return [*KEY, "span_index", *label, *complete, *measure.labels, "text"]
 
 
-def _estimator(name: str) -> Estimator:
-    estimator = stats.get(name)
-    if estimator.level != "token-span":
-        raise ToolkitError(f"--metrics: {quoted(name)} is a statistic of a prompt's samples, not of tokens")
-    return estimator
+def _renamed(kind: SpanKind) -> dict[str, str]:
+    """A segment's number is called as in its table."""
+    return {"span_index": "segment_index"} if kind.name == "segment" else {}
 
 
 def _token_metric(name: str) -> str:
@@ -172,40 +172,26 @@ def _check_prompts(run: Run, selection: Selection) -> None:
             raise ToolkitError(f"--prompt: {quoted(prompt)} is not in {run.path}; toolkit show lists ids")
 
 
-def _by_sequence(block: Block, measure: _Measure) -> pd.DataFrame:
-    values = measure.values(block.kept_columns, block.kept_ranges)
-    return _frame(_lists(block.sequences, KEY), values, _lists(block.sequences, ["finish_reason", "text"]))
+def _check_selected(run: Run, selection: Selection) -> None:
+    """Raise a ToolkitError where no sequence is selected; one without any span of a kind is no error."""
+    if not any(True for _ in read_blocks(run, set(), selection, segments=False)):
+        raise ToolkitError(f"{run.path}: no sequence is selected; name other --prompt, --kind or --sample")
 
 
-def _by_prompt(block: Block, measure: _Measure) -> pd.DataFrame:
-    keys = pd.DataFrame(_lists(block.sequences, KEY[:2]))
-    group = keys.groupby(KEY[:2], sort=False).ngroup().to_numpy()
-    counts = np.zeros(group.max(initial=-1) + 1, np.int64)
-    np.add.at(counts, group, block.kept_counts)
-    head = keys.drop_duplicates().to_dict("list") | {"n_sequences": np.bincount(group)}
-    return _frame(head, measure.values(block.kept_columns, back_to_back(counts)))
+def _token_frame(run: Run, columns: Sequence[str], selection: Selection, include_end: bool) -> pd.DataFrame:
+    blocks = read_blocks(run, set(columns), selection, include_end=include_end, segments=False)
+    tables = [_token_rows(block, columns) for block in blocks]
+    if not tables:
+        _check_selected(run, selection)
+    return to_pandas(in_key_order(pa.concat_tables(tables)))
 
 
-def _by_segment(block: Block, measure: _Measure) -> pd.DataFrame:
-    values = measure.values(block.columns, block.segment_ranges)
-    return _frame(_lists(block.segments, _HEAD["segment"]), values, _lists(block.segments, ["text"]))
-
-
-def _by_token(block: Block, measure: _Measure) -> pd.DataFrame:
-    texts = [block.text_of(token_id) for token_id in block.tokens["token_id"].to_pylist()]
-    values: dict[str, Any] = {name: block.columns[name] for name in measure.columns}
+def _token_rows(block: Block, columns: Sequence[str]) -> pa.Table:
+    rows = np.flatnonzero(block.kept)
+    kept = block.tokens.select([*KEY, "token_index", "token_id"]).take(pa.array(rows))
+    values = {name: block.columns[name][rows] for name in columns}
     if "rank" in values:
-        values["rank"] = pd.array(values["rank"], "Int64")
-    frame = _frame(_lists(block.tokens, [*_HEAD["token"], "token_id"]), values, {"text": texts})
-    return frame[block.kept]
-
-
-_VIEWS = {"token": _by_token, "segment": _by_segment, "sequence": _by_sequence, "prompt": _by_prompt}
-
-
-def _frame(*parts: Mapping[Any, Any]) -> pd.DataFrame:
-    return pd.DataFrame({name: values for part in parts for name, values in part.items()})
-
-
-def _lists(table: pa.Table, names: Sequence[str]) -> dict[str, Any]:
-    return {name: table[name].to_pylist() for name in names}
+        rank = values["rank"]
+        values["rank"] = pa.array(np.nan_to_num(rank).astype(np.int64), mask=np.isnan(rank))
+    head = dict(zip(kept.column_names, kept.columns, strict=True))
+    return pa.table({**head, **values, "text": pa.array(block.token_texts(rows), pa.string())})

@@ -9,16 +9,21 @@ free memory, and `DataFault` for a file that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from toolkit.alignment import byte_shares
+from toolkit.selection import Selection
+from toolkit.span_tables import DEFAULT_METRICS, Measure, iter_span_tables, span_table
+from toolkit.spans import SpanKind, UserFinder, span_kind
 from toolkit.store.blocks import Rows
+from toolkit.store.grades import find_grades, grade_sets, read_grades
 from toolkit.store.keys import KeyCoder, in_key_order
-from toolkit.store.reader import Names, Run, Runs, as_names, check_columns
+from toolkit.store.parquet import keep_rows
+from toolkit.store.reader import Names, Run, Runs, as_names, check_columns, check_kinds
 from toolkit.store.schemas import SEGMENTS, TABLES
 
 _KEY = list(SEGMENTS.key)
@@ -111,19 +116,120 @@ def segment_tokens_df(run: Run | Runs, prompts: Names = None, kinds: Names = Non
     return _frame(run, lambda one: _segment_tokens(one, prompts, kinds))
 
 
+def grades_df(
+    run: Run | Runs, grader: str | None = None, prompts: Names = None, kinds: Names = None
+) -> pd.DataFrame:
+    """A row a judgement, as `toolkit grade` put it beside the run; NaN where nobody can say.
+
+    Parameters
+    ----------
+    run : Run or Runs
+    grader : str, optional
+        A name as `toolkit grade` was given it, or NAME@HASH; all that there are by default.
+    prompts, kinds : sequence of str, optional
+        Only sequences of these prompts and kinds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the table grades. It is read anew each time, so that grades made since the run was
+        opened are there.
+
+    Raises
+    ------
+    ToolkitError
+        Also where nothing is graded, or not by this grader.
+    """
+    return _frame(run, lambda one: _grades(one, grader, prompts, kinds))
+
+
+def spans_df(
+    run: Run | Runs,
+    by: str | UserFinder | SpanKind = "sentence",
+    metrics: Names = None,
+    prompts: Names = None,
+    kinds: Names = None,
+    *,
+    weights: str = "whole",
+    include_end: bool = True,
+) -> pd.DataFrame:
+    r"""A row a span of a sequence: what it is, where it lies, and statistics of its tokens.
+
+    Parameters
+    ----------
+    run : Run or Runs
+    by : str or function
+        token, segment, word, sentence[:LANGUAGE], line, paragraph, field[:PATH], key[:PATH], regex:PATTERN,
+        thinking, answer, window:SIZE[:STEP], sequence or prompt; `toolkit.spans.FORMS` says what each is. Or a
+        function from a text to (start, end) or (start, end, label) of each span, counted in characters.
+    metrics : sequence of str, optional
+        Names of token-span estimators, with parameters: "min_k_percent(0.1)".
+        `toolkit.span_tables.DEFAULT_METRICS` by default.
+    prompts, kinds : sequence of str, optional
+        Only sequences of these prompts and kinds.
+    weights : {"whole", "bytes"}
+        A span's tokens are all those with a byte in it. One that straddles an edge counts whole on both
+        sides; with "bytes", sums and means weigh each by the share of its bytes that is in the span.
+    include_end : bool
+        Whether the end token takes part in a token, sequence or prompt. It is in no other span.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The key; span_index, from 0 in each sequence; label (the path of a field, the name or number of a
+        regex's group, the first mark of a thinking block, a function's label; else empty); text; complete,
+        False where the text's end cuts off a JSON value or a thinking block; byte_start, byte_end, char_start,
+        char_end, token_start and token_end within the sequence; of sequences, finish_reason; n_tokens; and the
+        metrics by their names, NaN where there is nothing to compute from. By prompt, a row a prompt and kind:
+        its key, n_sequences, n_tokens and the metrics.
+
+    Raises
+    ------
+    ToolkitError
+        Also for an unknown span or estimator.
+    """
+    kind, measure, selection = _span_arguments(by, metrics, prompts, kinds, weights)
+    return _frame(run, lambda one: span_table(one, kind, measure, selection, include_end=include_end))
+
+
+def iter_spans(
+    run: Run,
+    by: str | UserFinder | SpanKind = "sentence",
+    metrics: Names = None,
+    prompts: Names = None,
+    kinds: Names = None,
+    *,
+    weights: str = "whole",
+    include_end: bool = True,
+) -> Iterator[pa.Table]:
+    """The rows of `spans_df` as Arrow tables, of a row group at a time; parameters are the same.
+
+    By prompt, as many prompts at a time as have about a million tokens, in the order of their ids.
+    """
+    kind, measure, selection = _span_arguments(by, metrics, prompts, kinds, weights)
+    return iter_span_tables(run, kind, measure, selection, include_end=include_end)
+
+
+def _span_arguments(
+    by: str | UserFinder | SpanKind, metrics: Names, prompts: Names, kinds: Names, weights: str
+) -> tuple[SpanKind, Measure, Selection]:
+    measure = Measure(as_names(metrics) or DEFAULT_METRICS, weights)
+    return span_kind(by), measure, Selection(as_names(prompts), check_kinds(kinds))
+
+
 def _frame(run: Run | Runs, load: Callable[[Run], pa.Table]) -> pd.DataFrame:
     if isinstance(run, Run):
-        return _to_pandas(load(run))
+        return to_pandas(load(run))
     labelled = []
     for one, labels in zip(run, run.labels, strict=True):
         rows = load(one)
         leading = [pa.array([labels[name]], _LABELS.field(name).type) for name in _LABELS.names]
         repeated = [value.take(pa.array(np.zeros(rows.num_rows, np.int8))) for value in leading]
         labelled.append(pa.table([*repeated, *rows.columns], names=[*_LABELS.names, *rows.column_names]))
-    return _to_pandas(pa.concat_tables(labelled))
+    return to_pandas(pa.concat_tables(labelled))
 
 
-def _to_pandas(rows: pa.Table) -> pd.DataFrame:
+def to_pandas(rows: pa.Table) -> pd.DataFrame:
     """Dictionaries become plain strings, so that grouping and comparing frames holds no surprise.
 
     64-bit numbers (seeds) keep their digits where some are null; pandas would make them float64.
@@ -132,6 +238,13 @@ def _to_pandas(rows: pa.Table) -> pd.DataFrame:
         field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in rows.schema
     ]
     return rows.cast(pa.schema(fields)).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+
+def _grades(run: Run, grader: str | None, prompts: Names, kinds: Names) -> pa.Table:
+    sets = grade_sets(run.path)
+    if grader is not None or not sets:
+        sets = [find_grades(sets, grader, str(run.path))]
+    return in_key_order(keep_rows(read_grades(sets), as_names(prompts), check_kinds(kinds)))
 
 
 def _segments(run: Run, wanted: Sequence[str], prompts: Names, kinds: Names) -> pa.Table:

@@ -239,7 +239,12 @@ def test_validate_says_that_all_holds_or_names_file_and_rule(capsys: Captured, t
     ("arguments", "message"),
     [
         (["summarize"], "the following arguments are required: RUN"),
-        (["summarize", "RUN", "--by", "word"], "--by: there is no 'word'; use one of token, segment,"),
+        (["summarize", "RUN", "--by", "wrd"], "--by: there is no span 'wrd' (did you mean word?); use one of"),
+        (["summarize", "RUN", "--by", "regex:("], "--by: pattern '(' is no regular expression"),
+        (["summarize", "RUN", "--by", "window:0"], "--by: span window, given '0', needs its number of tokens"),
+        (["summarize", "RUN", "--weights", "some"], "--weights: there is no 'some'; use one of whole, bytes"),
+        (["summarize", "RUN", "--by", "word", "--metrics", "number_of_classes"], "statistic of a prompt's samples"),
+        (["show", "RUN", "--by", "window:4"], "--by: window cannot be used here; use one of token, segment,"),
         (["summarize", "RUN", "--limit", "0"], "--limit: 0 is below 1"),
         (["summarize", "RUN", "--limit", "-3"], "--limit: -3 is below 1"),
         (["summarize", "RUN", "--metrics", ","], "--metrics: no name is given"),

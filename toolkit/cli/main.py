@@ -38,6 +38,14 @@ VERBS = {
     "summarize": Verb(
         "toolkit.cli.summarize", "the confidence of tokens, segments, sequences or prompts, as a table"
     ),
+    "grade": Verb("toolkit.cli.grade", "right or wrong against the references, kept beside the run"),
+    "evaluate": Verb("toolkit.cli.evaluate", "every estimator of confidence against right and wrong"),
+    "recalibrate": Verb(
+        "toolkit.cli.recalibrate", "from an estimator's values to probabilities of being right"
+    ),
+    "vote": Verb(
+        "toolkit.cli.vote", "accuracy of votes against the number of samples, and of stopping early"
+    ),
     "validate": Verb("toolkit.cli.validate", "check everything that must hold in a run"),
     "compact": Verb("toolkit.cli.compact", "merge a run's many small files into few"),
     "doctor": Verb("toolkit.cli.doctor", "device, BLAS and its speed, versions: what is slow here, and why"),

@@ -81,7 +81,7 @@ def text_of(frame: pd.DataFrame, chosen: str, columns: int | None) -> str:
 def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """A frame's rows for JSON: NaN and missing values are null, -inf is -9999.0."""
     return [
-        {name: _json_value(value) for name, value in zip(frame.columns, row, strict=True)}
+        {name: json_value(value) for name, value in zip(frame.columns, row, strict=True)}
         for row in frame.itertuples(index=False, name=None)
     ]
 
@@ -158,7 +158,8 @@ def _missing(value: Any) -> bool:
     )
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """A value for JSON: NaN is null, and an infinity is 9999.0 with its sign."""
     if _missing(value):
         return None
     plain = value.item() if hasattr(value, "item") else value

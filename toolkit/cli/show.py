@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.characters import clip, visible
 from toolkit.cli.arguments import add_runs, add_selection, one_of, positive_int
 from toolkit.cli.output import text_table
+from toolkit.cli.spans import add_by
 from toolkit.report.scales import SPAN_SCALES, TOKEN_SCALES, scale_of
 from toolkit.report.terminal import ColourMode, colour_mode, legend, number, render
 
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
     from toolkit.report.views import SequenceView, TokenView
     from toolkit.store import Run
 
-GRAINS = ("token", "segment", "sequence")
 COLOURS = ("auto", "always", "never")
-_DEFAULT_METRIC = {"token": "logprob", "segment": "mean_logprob", "sequence": "mean_logprob"}
+_OF_TOKENS, _OF_SPANS = "logprob", "mean_logprob"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_runs(parser, several=False)
-    parser.add_argument("--by", type=one_of(GRAINS), default="token", metavar="GRAIN", help=", ".join(GRAINS))
+    add_by(parser, "token", left_out=("prompt", "window"))
     parser.add_argument(
         "--metric",
         metavar="METRIC",
@@ -51,8 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the sequences, and what the colours mean."""
-    metric = args.metric or _DEFAULT_METRIC[args.by]
-    scale = scale_of(metric, TOKEN_SCALES if args.by == "token" else SPAN_SCALES)
+    of_tokens = args.by.name == "token"
+    metric = args.metric or (_OF_TOKENS if of_tokens else _OF_SPANS)
+    scale = scale_of(metric, TOKEN_SCALES if of_tokens else SPAN_SCALES)
     from toolkit.report.views import sequence_views
     from toolkit.selection import KEY
     from toolkit.store import open_run

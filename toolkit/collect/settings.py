@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from typing import Any
 
 from toolkit.errors import ToolkitError
@@ -72,6 +73,14 @@ class Settings:
     render: RenderSettings = field(default_factory=RenderSettings)
 
     def __post_init__(self) -> None:
+        for name in ("num_samples", "max_tokens", "top_logprobs", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                flag = f"--{name.replace('_', '-')}"
+                raise ToolkitError(f"{flag}: {value!r} is not a whole number; use a whole number")
+        if not isinstance(self.stop, Sequence) or not all(isinstance(text, str) for text in self.stop):
+            raise ToolkitError(f"--stop: {self.stop!r} is no text; give a text, or a list of texts")
+        object.__setattr__(self, "stop", tuple(self.stop))
         if self.num_samples < 0 or (self.num_samples == 0 and not self.greedy and self.beam is None):
             raise ToolkitError(
                 f"--num-samples: {self.num_samples} is not allowed; "

@@ -12,7 +12,6 @@ import numpy as np
 from toolkit.alignment import align
 from toolkit.collect.continuations import TextFollower, TextStep
 from toolkit.collect.settings import Settings
-from toolkit.errors import ToolkitError
 from toolkit.generation.backend import choose_batch, choose_statistics
 from toolkit.generation.beam import BeamSearch
 from toolkit.generation.engine import Batch, Chooser, Engine, FinishedSequence, Limits, Step

@@ -17,7 +17,13 @@ from toolkit.errors import ToolkitError
 from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.beam_step import Candidates, best_candidates, best_possible, score
 from toolkit.generation.buffer import TokenBuffer
-from toolkit.generation.engine import Batch, FinishedSequence, Limits, Statistics
+from toolkit.generation.engine import (
+    NOT_FINITE_OR_FORBIDDEN,
+    Batch,
+    FinishedSequence,
+    Limits,
+    Statistics,
+)
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.processing import NoProcessing, Processing
 from toolkit.records import FinishReason, TokenStatistics
@@ -225,7 +231,7 @@ class BeamSearch:
             self._free.append(beam.slot)
         group.live = []
         if not group.pool:
-            reason = "the model's logits are not finite, or nothing was allowed"
+            reason = NOT_FINITE_OR_FORBIDDEN
             nothing = (np.empty(0, np.int32), TokenStatistics.empty())
             failed = FinishedSequence(group.plan.prompt_id, "beam", -1, *nothing, False, "error", reason)
             group.pool = [Hypothesis(failed, -np.inf)]

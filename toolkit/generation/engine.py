@@ -21,6 +21,9 @@ from toolkit.generation.randomness import uniforms
 from toolkit.generation.sampling import Sampler
 from toolkit.records import FinishReason, Kind, TokenStatistics
 
+NOT_FINITE = "the model's logits are not finite"
+NOT_FINITE_OR_FORBIDDEN = "the model's logits are not finite, or the constraint allows no token"
+
 
 class FinishedSequence(NamedTuple):
     """A sequence that has ended."""
@@ -171,6 +174,8 @@ class Engine:
         self._watcher = watcher
         self._processing = processing or NoProcessing()
         self._chooser = chooser
+        # Masked logits can be all -inf, which looks the same as a model's that are not finite.
+        self._no_token = NOT_FINITE if processing is None else NOT_FINITE_OR_FORBIDDEN
         self._buffer = TokenBuffer(slots)
         self._free = list(range(slots - 1, -1, -1))
         self._rows: list[ActiveSequence] = []  # as in the batch
@@ -260,7 +265,7 @@ class Engine:
     def _finish_by_itself(self, sequence: ActiveSequence) -> None:
         context = self._limits.context_length
         if sequence.last < 0:
-            sequence.finish_reason, sequence.stop_reason = "error", "the model's logits are not finite"
+            sequence.finish_reason, sequence.stop_reason = "error", self._no_token
         elif sequence.last in self._limits.end_ids:
             sequence.has_end = True
             sequence.finish_reason = "stop"

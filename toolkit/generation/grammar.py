@@ -27,6 +27,9 @@ def _library() -> Any:
 class Grammar:
     """Masks out every token that would leave a grammar. A processing for the loops.
 
+    llguidance masks more than that: text that the grammar forces may only be spelled as the tokenizer would
+    spell it, so other tokens for the same text are masked too, and constrained_logprob is 0 there.
+
     When the grammar is complete, only the end tokens are left, and one is drawn and recorded.
 
     Parameters

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit import stats
+from toolkit.located import Located, locate
 from toolkit.report.scales import Scale
 from toolkit.report.terminal import Piece, split_by_tokens
 from toolkit.selection import ALTERNATIVES, Block, Selection, read_blocks
+from toolkit.span_tables import opened_prompts
+from toolkit.spans import SpanKind, span_kind
 from toolkit.store.keys import Key
 
 if TYPE_CHECKING:
@@ -46,7 +49,13 @@ class SequenceView(NamedTuple):
 
 
 def sequence_views(
-    run: Run, keys: Collection[Key], by: str, metric: str, scale: Scale, *, tokens: bool = False
+    run: Run,
+    keys: Collection[Key],
+    by: str | SpanKind,
+    metric: str,
+    scale: Scale,
+    *,
+    tokens: bool = False,
 ) -> dict[Key, SequenceView]:
     """Text of sequences cut at a granularity, each piece with its value.
 
@@ -54,7 +63,9 @@ def sequence_views(
     ----------
     run : Run
     keys : collection of (prompt_id, kind, sample_index)
-    by : {"token", "segment", "sequence"}
+    by : str or SpanKind
+        token, segment, sequence, or a kind of span that is found in the text (word, line, field): what is in
+        no span has no value, and of spans that overlap each begins where the one before ends.
     metric : str
         A column of the tokens table for tokens, an estimator's name for the others.
     scale : Scale
@@ -62,14 +73,15 @@ def sequence_views(
     tokens : bool
         Add each token with its alternatives.
     """
-    wanted = set(keys)
-    inputs = {metric} if by == "token" else set(stats.get(metric).inputs)
+    wanted, kind = set(keys), span_kind(by)
+    inputs = {metric} if kind.name == "token" else set(stats.get(metric).inputs)
     if tokens:
         inputs |= {"logprob", "entropy", "rank", ALTERNATIVES}
     prompts = sorted({prompt_id for prompt_id, _, _ in wanted})
     views = {}
+    opened = opened_prompts(run) if kind.find_opened is not None else frozenset()
     for block in read_blocks(run, inputs, Selection(prompts=prompts)):
-        cutter = _Cutter(block, by, metric, scale)
+        cutter = _cutter(block, kind, metric, scale, opened)
         for i, key in enumerate(block.keys):
             if key in wanted:
                 views[key] = SequenceView(cutter.pieces(i), _tokens(block, i) if tokens else [])
@@ -83,12 +95,50 @@ def question(prompt: Mapping[str, Any]) -> str:
     return asked[-1] if asked else str(prompt["text"])
 
 
-class _Cutter:
-    """Cuts the sequences of a block at one granularity."""
+def _cutter(block: Block, kind: SpanKind, metric: str, scale: Scale, opened: Collection[str]) -> _Cutter:
+    if kind.name == "token":
+        return _Tokens(block, metric, scale)
+    if kind.name == "sequence":
+        values = np.asarray(stats.get(metric)(block.kept_columns, block.kept_ranges))
+        return _Spans(block, locate(block, kind), values)
+    located = locate(block, kind, opened)
+    return _Spans(block, located, np.asarray(stats.get(metric)(block.columns, located.tokens)))
 
-    def __init__(self, block: Block, by: str, metric: str, scale: Scale) -> None:
-        self.block, self.by, self.scale = block, by, scale
-        self.values = _values(block, by, metric).tolist()
+
+class _Cutter(Protocol):
+    """Cuts the sequences of a block."""
+
+    def pieces(self, i: int) -> list[Piece]:
+        """The pieces of the i-th sequence."""
+        ...
+
+
+class _Spans:
+    """Cuts at spans; what is between them has no value."""
+
+    def __init__(self, block: Block, located: Located, values: NDArray[np.float64]) -> None:
+        self.texts = block.sequences["text"].to_pylist()
+        self.rows = np.searchsorted(located.owners, np.arange(len(block.counts) + 1)).tolist()
+        self.starts, self.ends = located.char_start.tolist(), located.char_end.tolist()
+        self.values = values.tolist()
+
+    def pieces(self, i: int) -> list[Piece]:
+        text, place = self.texts[i], 0
+        pieces: list[Piece] = []
+        for row in range(self.rows[i], self.rows[i + 1]):
+            start, end = max(place, self.starts[row]), self.ends[row]
+            if start < end:
+                pieces += [Piece(text[place:start], math.nan), Piece(text[start:end], self.values[row])]
+                place = end
+        return [piece for piece in (*pieces, Piece(text[place:], math.nan)) if piece.text]
+
+
+class _Tokens:
+    """Cuts where tokens meet; the end token is shown too."""
+
+    def __init__(self, block: Block, metric: str, scale: Scale) -> None:
+        self.block, self.scale = block, scale
+        self.values = block.columns[metric].tolist()
         self.texts, self.starts, self.ends = (
             block.segments[name].to_pylist() for name in ("text", "byte_start", "byte_end")
         )
@@ -98,15 +148,10 @@ class _Cutter:
         self.segments_of = np.searchsorted(block.segment_owners, np.arange(len(block.counts) + 1)).tolist()
 
     def pieces(self, i: int) -> list[Piece]:
-        """The pieces of the i-th sequence; of tokens, the end token too where it has one."""
-        if self.by == "sequence":
-            return [Piece(self.block.sequences["text"][i].as_py(), self.values[i])]
         segments = range(self.segments_of[i], self.segments_of[i + 1])
-        if self.by == "segment":
-            return [Piece(self.texts[row], self.values[row]) for row in segments]
-        return [piece for row in segments for piece in self._of_tokens(row)] + self._end(i)
+        return [piece for row in segments for piece in self._of_segment(row)] + self._end(i)
 
-    def _of_tokens(self, row: int) -> list[Piece]:
+    def _of_segment(self, row: int) -> list[Piece]:
         ranges = self.block.segment_ranges
         tokens = [
             (self.token_starts[j], self.token_ends[j], self.values[j])
@@ -119,15 +164,6 @@ class _Cutter:
             return []
         row = int(self.block.offsets[i] + self.block.counts[i] - 1)
         return [Piece(self.block.token_text(row), self.values[row])]
-
-
-def _values(block: Block, by: str, metric: str) -> NDArray[np.float64]:
-    """A value for each token, segment or sequence of a block."""
-    if by == "token":
-        return block.columns[metric]
-    if by == "segment":
-        return np.asarray(stats.get(metric)(block.columns, block.segment_ranges))
-    return np.asarray(stats.get(metric)(block.kept_columns, block.kept_ranges))
 
 
 def _tokens(block: Block, i: int) -> list[TokenView]:

@@ -26,6 +26,8 @@ from toolkit.store.schemas import GROUP_OF, GROUPS, TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toolkit.spans import SpanKind, UserFinder
+
 Names = str | Sequence[str] | None
 """One name, several, or None for all."""
 
@@ -64,6 +66,25 @@ class Frames:
     def segment_tokens_df(self, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
         """A row a (segment, token); see `toolkit.tables.segment_tokens_df`."""
         return _tables().segment_tokens_df(self, prompts, kinds)
+
+    def grades_df(
+        self, grader: str | None = None, prompts: Names = None, kinds: Names = None
+    ) -> pd.DataFrame:
+        """A row a judgement that `toolkit grade` made; see `toolkit.tables.grades_df`."""
+        return _tables().grades_df(self, grader, prompts, kinds)
+
+    def spans_df(
+        self,
+        by: str | UserFinder | SpanKind = "sentence",
+        metrics: Names = None,
+        prompts: Names = None,
+        kinds: Names = None,
+        *,
+        weights: str = "whole",
+        include_end: bool = True,
+    ) -> pd.DataFrame:
+        """A row a span, such as a word or a JSON field, with statistics; see `toolkit.tables.spans_df`."""
+        return _tables().spans_df(self, by, metrics, prompts, kinds, weights=weights, include_end=include_end)
 
 
 class Run(Frames):
@@ -158,6 +179,13 @@ class Run(Frames):
         """
         for rows in self.iter_groups(dict.fromkeys(GROUPS["sequences"]), prompts, kinds):
             yield from sequence_records(rows)
+
+    def iter_spans(self, *arguments: Any, **options: Any) -> Iterator[pa.Table]:
+        """The rows of `spans_df`, with the same arguments, as Arrow tables of a row group at a time.
+
+        For runs larger than memory. Order is that of the files; within one, of the keys.
+        """
+        return _tables().iter_spans(self, *arguments, **options)
 
     def load(self, table: str, columns: Names = None, prompts: Names = None, kinds: Names = None) -> pa.Table:
         """Rows of a table of the whole run, sorted by key and position.
