@@ -115,7 +115,7 @@ def test_calibration_is_of_what_lies_in_0_to_1_and_rises_with_confidence(run: Ru
 
 
 @given(st.data())
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_run_has_plain_aurocs(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     value = st.sampled_from([-2.0, -1.0, -0.5, -0.25])
     texts = st.sampled_from(["Yes", "No"])
@@ -233,6 +233,28 @@ def test_units_that_are_not_graded_are_left_out_and_told(tmp_path: Path) -> None
     assert result.frame["n"].max() == N_PROMPTS
 
 
+def test_where_nothing_of_a_target_is_graded_every_metric_is_undefined(tmp_path: Path) -> None:
+    text = '{"a": 1}'
+    run = made(tmp_path / "run", [greedy("p0", text, -1.0)], text, by="field")
+    with RunWriter.open(run.path, make_manifest()) as writer:
+        add_answers(writer, [sample("p0", 0, text, -1.0)])
+    later = open_run(run.path)
+    result = evaluate_run(later, Question(by="field", target="greedy", bootstrap=10))
+    assert "all 1 units are right" in result.notes[0]
+    of_samples = evaluate_run(later, Question(by="field", target="each", bootstrap=10))
+    assert of_samples.notes == [f"{run.path}: no unit is graded: every metric is undefined"]
+    assert of_samples.frame["n"].max() == 0
+
+
+def test_a_run_without_sequences_is_refused(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", make_manifest()) as writer:
+        writer.add_prompts(PROMPTS)
+    run = open_run(tmp_path / "run")
+    assert len(grade(run, "exact")) == 0
+    with pytest.raises(ToolkitError, match="it has no sequences"):
+        toolkit.evaluate(run)
+
+
 def test_graded_qualities_have_what_needs_no_right_and_wrong(tmp_path: Path) -> None:
     judge = tmp_path / "judge.py"
     judge.write_text("def share(text, references):\n    return len(text) / 10\n")
@@ -244,7 +266,8 @@ def test_graded_qualities_have_what_needs_no_right_and_wrong(tmp_path: Path) -> 
     assert table.loc["mean_logprob", "prr"] == 1
     assert table["auroc"].isna().all()
     assert table.loc["mean_logprob", "prr_difference"] == 0
-    assert evaluated(run, threshold=0.4).loc["mean_logprob", "auroc"] == 1
+    cut = evaluated(run, threshold=0.4).loc["mean_logprob"]
+    assert (cut["auroc"], cut["accuracy"]) == (1, 0.5)
 
 
 def test_a_run_must_be_graded_first(tmp_path: Path) -> None:

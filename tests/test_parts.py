@@ -48,7 +48,7 @@ def test_a_match_is_looked_for_in_the_answer() -> None:
 @pytest.mark.parametrize("path", ["$.city", "city", "$.city[0]", "city[0]"])
 def test_a_field_is_found_by_its_path_with_or_without_the_root(path: str) -> None:
     value = "Paris" if path.endswith("city") else ["Paris"]
-    text = "Sure: " + json.dumps({"country": "France", "city": value}) + " ok"
+    text = '<think>{"city": "Rome"}</think>Sure: ' + json.dumps({"country": "France", "city": value}) + " ok"
     at = parse_part(f"field:{path}").find(text)
     assert (at.text, text[at.start : at.end]) == ("Paris", "Paris")
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tests.spans.text_runs import cut, make_text_run, text_record
 from tests.store.factory import make_run, prompt_name
 from toolkit.errors import ToolkitError
 from toolkit.store import Run, open_run, open_runs
@@ -23,6 +24,20 @@ def test_rows_do_not_depend_on_the_files(tmp_path: Path) -> None:
     many, one = (open_run(make_run(tmp_path / str(batch), batch=batch)) for batch in (4, 100))
     for by in ("token", "segment", "word", "window:4:2", "sequence", "prompt"):
         pd.testing.assert_frame_equal(many.spans_df(by), one.spans_df(by))
+
+
+def test_rows_come_in_the_order_of_the_key_whichever_was_collected_first(tmp_path: Path) -> None:
+    made = [text_record(cut("one two", 2), prompt, "sample", i) for prompt in "ba" for i in (1, 0)]
+    frame = open_run(make_text_run(tmp_path / "run", made)).spans_df("word")
+    keys = [(*key, i) for key in sorted(record.key for record in made) for i in (0, 1)]
+    names = ["prompt_id", "kind", "sample_index", "span_index"]
+    assert list(frame[names].itertuples(index=False, name=None)) == keys
+
+
+def test_what_is_not_computed_is_null_in_the_iterator_s_tables(run: Run) -> None:
+    (table, *_) = run.iter_spans(lambda text: [(0, 0)], ["mean_logprob"])
+    assert table.num_rows > 0
+    assert table["mean_logprob"].null_count == table.num_rows
 
 
 def test_the_iterator_reads_a_row_group_at_a_time_and_gives_the_same_rows(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import Answer, greedy, sample
+from tests.answers import Answer, greedy, make_answers, prompt, sample
 from tests.graded import (
     N_PROMPTS,
     evaluated,
@@ -23,6 +23,7 @@ from tests.graded import (
 from toolkit import stats
 from toolkit.agreement import Comparison
 from toolkit.errors import ToolkitError
+from toolkit.grades import grade
 from toolkit.stats.metrics import METRICS
 from toolkit.store import Run
 
@@ -105,7 +106,7 @@ def test_the_mean_judges_the_quality_of_a_prompt_by_means_of_values(run: Run) ->
 
 
 def test_estimators_of_samples_see_all_samples_and_the_target_apart(run: Run) -> None:
-    share, matches, sums, right = [], [], [], []
+    share, matches, sums, chances, right = [], [], [], [], []
     for i in range(N_PROMPTS):
         own = [a for a in of_kind("sample") if a.prompt_id == f"p{i}"]
         (target,) = [a for a in of_kind("greedy") if a.prompt_id == f"p{i}"]
@@ -113,12 +114,16 @@ def test_estimators_of_samples_see_all_samples_and_the_target_apart(run: Run) ->
         share.append(max(texts.count(text) for text in texts) / len(texts))
         matches.append(texts.count(target.text) / len(texts))
         sums.append(mean([sum(a.all_logprobs) for a in own]))
+        chances.append(mean([math.exp(sum(a.all_logprobs) / len(a.logprobs)) for a in own]))
         right.append(is_right(target))
     table = evaluated(run)
     assert table.loc["vote_share", "auroc"] == pytest.approx(plain_auroc(share, right))
     assert table.loc["exact_match_rate", "auroc"] == pytest.approx(plain_auroc(matches, right))
     assert table.loc["exact_match_rate", "brier"] == pytest.approx(
         mean([(c - r) ** 2 for c, r in zip(matches, right, strict=True)])
+    )
+    assert table.loc["monte_carlo_probability", "brier"] == pytest.approx(
+        mean([(c - r) ** 2 for c, r in zip(chances, right, strict=True)]), abs=1e-6
     )
     assert table.loc["mc_sequence_entropy", "auroc"] == pytest.approx(plain_auroc(sums, right))
 
@@ -150,6 +155,17 @@ def test_without_samples_what_needs_them_is_undefined_and_counted(tmp_path: Path
     for one in stats.estimators("samples"):
         assert (table.loc[one.label, "n"], table.loc[one.label, "n_undefined"]) == (0, N_PROMPTS), one.label
     assert table.loc["mean_logprob", "n"] == N_PROMPTS
+
+
+def test_masked_tokens_rank_lowest_and_are_counted(tmp_path: Path) -> None:
+    answers = [greedy(f"p{i}", "Yes" if i % 2 else "No", -1.0 if i else -math.inf) for i in range(4)]
+    answers += [sample(f"p{i}", j, "Yes", -math.inf if i == j else -1.0) for i in range(4) for j in range(3)]
+    run = made(tmp_path / "run", answers)
+    table = evaluated(run)
+    assert table.loc["sum_logprob", ["n", "n_undefined", "n_infinite", "auroc"]].tolist() == [4, 0, 1, 0.75]
+    assert table.loc["mc_sequence_entropy", ["n", "n_infinite"]].tolist() == [4, 3]
+    for target in ("each", "vote", "mean"):
+        assert evaluated(run, target=target, threshold=0.5)["n"].max() >= 4
 
 
 def test_weighted_samples_say_how_many_they_are_worth(tmp_path: Path) -> None:
@@ -189,6 +205,33 @@ def test_the_answer_has_no_thinking_and_no_end_token(tmp_path: Path) -> None:
         (mean([math.exp(x) for x in a.logprobs]) - r) ** 2 for a, r in zip(answers, right, strict=True)
     ]
     assert trimmed.loc["mean_prob", "brier"] == pytest.approx(mean(expected), abs=1e-6)
+
+
+def test_a_prompt_that_ends_in_thinking_is_known_to_estimators_too(tmp_path: Path) -> None:
+    prompts = [prompt(f"p{i}", "Yes", text="<|assistant|><think>\n") for i in range(3)]
+    answers = [
+        Answer("p0", ["hm", "</think>", "Yes"], [-5, -5, -0.1], kind="greedy"),
+        Answer("p1", ["hm", "</think>", "No"], [-5, -5, -0.3], kind="greedy"),
+        Answer("p2", ["Yes"], [-0.2], kind="greedy"),
+    ]
+    run = make_answers(tmp_path / "run", prompts, answers)
+    grade(run, "exact")
+    table = evaluated(run, estimators=["mean_prob"])
+    assert set(table["over"]) == {"answer"}
+    assert (table.loc["mean_prob", "n"], table.loc["mean_prob", "n_undefined"]) == (2, 1)
+    assert table.loc["mean_prob", "brier"] == pytest.approx(
+        ((1 - math.exp(-0.1)) ** 2 + math.exp(-0.3) ** 2) / 2, abs=1e-6
+    )
+
+
+def test_without_end_tokens_samples_are_summed_and_counted_without_them(run: Run) -> None:
+    table = evaluated(run, include_end=False, target="first", estimators=["monte_carlo_probability"])
+    squares = []
+    for i in range(N_PROMPTS):
+        own = [a for a in of_kind("sample") if a.prompt_id == f"p{i}"]
+        chance = mean([math.exp(mean(a.logprobs)) for a in own])
+        squares.append((chance - is_right(own[0])) ** 2)
+    assert table.loc["monte_carlo_probability", "brier"] == pytest.approx(mean(squares), abs=1e-6)
 
 
 def test_a_run_without_thinking_is_judged_by_whole_sequences(run: Run) -> None:

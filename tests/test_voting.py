@@ -62,10 +62,15 @@ def test_accuracy_is_the_mean_over_all_subsets_and_prompts(run: Run, rule: str, 
         assert found == pytest.approx(mean(of_prompts)), (rule, k)
 
 
-def test_a_filtered_vote_of_few_is_the_most_confident_one(run: Run) -> None:
-    frame = vote_df(run, Election(bootstrap=0, keep=0.1), [K])
-    best = [max(own, key=weight) for own in SAMPLES]
-    assert accuracies(frame, "filtered") == [pytest.approx(mean([is_right(answer) for answer in best]))]
+def test_a_filtered_vote_keeps_the_most_confident(tmp_path: Path) -> None:
+    answers = [sample("p", 0, "No", -0.1, end=None)]
+    answers += [sample("p", i, "Yes", -1.0, end=None) for i in (1, 2, 3)]
+    run = make_answers(tmp_path / "run", [prompt("p", "Yes")], answers)
+    grade(run, "exact")
+    found = {keep: vote_df(run, Election(bootstrap=0, keep=keep), [4]) for keep in (0.1, 1.0)}
+    assert accuracies(found[0.1], "weighted") == [1]
+    assert accuracies(found[0.1], "filtered") == [0]
+    assert accuracies(found[1.0], "filtered") == [1]
 
 
 def test_a_borda_vote_ranks_by_self_certainty(run: Run) -> None:

@@ -164,7 +164,7 @@ def _by_prompt(run: Run, grades: GradeSet | None, question: Question, chosen: Se
 
 def _by_field(run: Run, grades: GradeSet, question: Question, chosen: Sequence[Estimator]) -> Judged:
     rows = read_grades([grades], [*KEY, "span_start", "span_end", "value"]).to_pandas()
-    kinds = sorted(set(rows["kind"]))
+    kinds = kinds_of(run)
     target = check_target(question.target, kinds)
     rows = rows[rows["kind"] == ("greedy" if target == "greedy" else sample_kind(kinds))]
     if target == "first":

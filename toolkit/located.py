@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,7 +163,7 @@ def _found(block: Block, kind: SpanKind, opened: Collection[str]) -> Located:
     spans = [finder(text) for finder, text in zip(finders, texts.texts, strict=True)]  # type: ignore[misc]
     counts = np.fromiter(map(len, spans), np.int64, len(spans))
     owners = np.repeat(np.arange(len(spans)), counts)
-    starts, ends, labels, complete = _columns(spans, len(owners))
+    starts, ends, labels, complete = _Columns.of(list(chain.from_iterable(spans)))
     byte_start, byte_end = texts.bytes_at(owners, starts), texts.bytes_at(owners, ends)
     return Located(
         owners,
@@ -178,14 +179,21 @@ def _found(block: Block, kind: SpanKind, opened: Collection[str]) -> Located:
     )
 
 
-def _columns(
-    spans: Sequence[Sequence[Span]], n: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], NDArray[np.bool_]]:
-    flat = list(chain.from_iterable(spans))
-    starts = np.fromiter((span.start for span in flat), np.int64, n)
-    ends = np.fromiter((span.end for span in flat), np.int64, n)
-    complete = np.fromiter((span.complete for span in flat), np.bool_, n)
-    return starts, ends, [span.label for span in flat], complete
+class _Columns(NamedTuple):
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    labels: list[str]
+    complete: NDArray[np.bool_]
+
+    @staticmethod
+    def of(spans: Sequence[Span]) -> _Columns:
+        start, end, label, complete = map(itemgetter, range(4))
+        return _Columns(
+            np.fromiter(map(start, spans), np.int64, len(spans)),
+            np.fromiter(map(end, spans), np.int64, len(spans)),
+            list(map(label, spans)),
+            np.fromiter(map(complete, spans), np.bool_, len(spans)),
+        )
 
 
 def _segments(block: Block) -> Located:

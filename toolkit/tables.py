@@ -10,21 +10,24 @@ free memory, and `DataFault` for a file that cannot be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from toolkit.alignment import byte_shares
-from toolkit.selection import Selection
-from toolkit.span_tables import DEFAULT_METRICS, Measure, iter_span_tables, span_table
-from toolkit.spans import SpanKind, UserFinder, span_kind
 from toolkit.store.blocks import Rows
 from toolkit.store.grades import find_grades, grade_sets, read_grades
 from toolkit.store.keys import KeyCoder, in_key_order
 from toolkit.store.parquet import keep_rows
 from toolkit.store.reader import Names, Run, Runs, as_names, check_columns, check_kinds
 from toolkit.store.schemas import SEGMENTS, TABLES
+
+if TYPE_CHECKING:
+    from toolkit.selection import Selection
+    from toolkit.span_tables import Measure
+    from toolkit.spans import SpanKind, UserFinder
 
 _KEY = list(SEGMENTS.key)
 _LABELS = pa.schema(
@@ -188,6 +191,8 @@ def spans_df(
     ToolkitError
         Also for an unknown span or estimator.
     """
+    from toolkit.span_tables import span_table
+
     kind, measure, selection = _span_arguments(by, metrics, prompts, kinds, weights)
     return _frame(run, lambda one: span_table(one, kind, measure, selection, include_end=include_end))
 
@@ -206,6 +211,8 @@ def iter_spans(
 
     By prompt, as many prompts at a time as have about a million tokens, in the order of their ids.
     """
+    from toolkit.span_tables import iter_span_tables
+
     kind, measure, selection = _span_arguments(by, metrics, prompts, kinds, weights)
     return iter_span_tables(run, kind, measure, selection, include_end=include_end)
 
@@ -213,6 +220,11 @@ def iter_spans(
 def _span_arguments(
     by: str | UserFinder | SpanKind, metrics: Names, prompts: Names, kinds: Names, weights: str
 ) -> tuple[SpanKind, Measure, Selection]:
+    # Statistics take longer to import than all else here, and most frames have none.
+    from toolkit.selection import Selection
+    from toolkit.span_tables import DEFAULT_METRICS, Measure
+    from toolkit.spans import span_kind
+
     measure = Measure(as_names(metrics) or DEFAULT_METRICS, weights)
     return span_kind(by), measure, Selection(as_names(prompts), check_kinds(kinds))
 

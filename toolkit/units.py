@@ -54,7 +54,7 @@ def sequence_values(
     for block in read_blocks(run, _inputs(estimators), selection, include_end=include_end, segments=False):
         measured = _of_part(block, part, opened, include_end)
         found.append(measured.values(_keys(block), estimators))
-    return _joined(found, estimators)
+    return _joined(found, pd.DataFrame(columns=[*KEY, "text"]), estimators)
 
 
 def span_values(run: Run, spans: pd.DataFrame, estimators: Sequence[Estimator]) -> Values:
@@ -83,7 +83,7 @@ def span_values(run: Run, spans: pd.DataFrame, estimators: Sequence[Estimator]) 
             block.columns, char_ranges(block, owners, starts, stops), texts, np.zeros(len(rows), bool)
         )
         found.append(measured.values(rows, estimators))
-    return _joined(found, estimators)
+    return _joined(found, spans.iloc[:0], estimators)
 
 
 def default_part(run: Run) -> Part:
@@ -131,9 +131,10 @@ def _keys(block: Block) -> pd.DataFrame:
     return pd.DataFrame({name: block.sequences[name].to_pylist() for name in KEY})
 
 
-def _joined(found: list[Values], estimators: Sequence[Estimator]) -> Values:
+def _joined(found: list[Values], none: pd.DataFrame, estimators: Sequence[Estimator]) -> Values:
+    """All rows in the order of the key; `none` where there are none."""
     if not found:
-        return Values(pd.DataFrame(columns=KEY), pd.DataFrame(columns=[e.label for e in estimators]))
+        return Values(none, pd.DataFrame(columns=[e.label for e in estimators], dtype=np.float64))
     rows, estimates = (pd.concat(parts, ignore_index=True) for parts in zip(*found, strict=True))
     order = rows.sort_values(KEY, kind="stable").index
     return Values(rows.loc[order].reset_index(drop=True), estimates.loc[order].reset_index(drop=True))

@@ -38,15 +38,16 @@ VOCABULARY_SIZE = 49_152
 SAMPLES = 8
 PART_TOKENS = 120_000  # about a row group
 FIRST_COPY = 500_000  # number of a part; those of the writer are far below
+PARTY = "🎉".encode()
 THREE = ("sum_logprob", "mean_logprob", "min_logprob")
 
 
 def made_vocabulary(rng: np.random.Generator) -> list[bytes]:
-    """Words with a space before them, marks, and characters of several tokens."""
+    """Words with a space before them and marks; at last the bytes of a character of several tokens."""
     letters = rng.choice(list("etaoinshrdlucmfw"), (4000, 9))
     words = [" " + "".join(row[: 1 + i % 9]) for i, row in enumerate(letters)]
-    whole = [text.encode() for text in [*words, ".", ",", "\n", " é", "日本", '"']]
-    return whole + [bytes([byte]) for byte in "🎉語".encode()]
+    marks = [".", ",", "\n", " é", "日本", '"']
+    return [text.encode() for text in [*words, *marks]] + [bytes([byte]) for byte in PARTY]
 
 
 def made_statistics(n: int, rng: np.random.Generator) -> TokenStatistics:
@@ -86,7 +87,9 @@ def made_records(n_tokens: int, rng: np.random.Generator, pieces: list[bytes]) -
     while left > 0:
         n = int(np.clip(rng.lognormal(4.9, 0.9), 2, min(2000, max(left, 2))))
         left -= n
-        ids = np.minimum(rng.zipf(1.15, n) - 1, len(pieces) - 1).astype(np.int32)
+        ids = ((rng.zipf(1.15, n) - 1) % (len(pieces) - len(PARTY))).astype(np.int32)
+        if n > 10 and rng.random() < 0.3:
+            ids[5 : 5 + len(PARTY)] = range(len(pieces) - len(PARTY), len(pieces))
         token_bytes = [*(pieces[i] for i in ids[:-1]), None]
         ids[-1] = len(pieces)
         prompt, sample = divmod(len(records), SAMPLES)
@@ -119,19 +122,15 @@ def make_run(path: Path, n_tokens: int, seed: int = 0) -> None:
             if n_tokens - first < PART_TOKENS:
                 sizes = np.cumsum([len(record.token_ids) for record in records])
                 records = records[: int(np.searchsorted(sizes, n_tokens - first)) + 1]
+            if number == 0 or n_tokens - first < PART_TOKENS:
+                block = sequence_block(records)
             names = {record.prompt_id: f"{number:04d}-{record.prompt_id}" for record in records}
-            writer.add_prompts(
-                PromptRecord(name, 0, "What?", np.zeros(1, np.int32)) for name in names.values()
-            )
+            writer.add_prompts(PromptRecord(i, 0, "What?", np.zeros(1, np.int32)) for i in names.values())
             if number == 0:  # by the writer, which stores the vocabulary too
                 writer.commit([replace(r, prompt_id=names[r.prompt_id]) for r in records], vocabulary)
-                block = sequence_block(records)
-                continue
-            if first + PART_TOKENS > n_tokens:
-                block = sequence_block(records)
-            commit_part(
-                path, "sequences", part_name(writer.session_id, FIRST_COPY + number), _renamed(block, number)
-            )
+            else:
+                part = part_name(writer.session_id, FIRST_COPY + number)
+                commit_part(path, "sequences", part, _renamed(block, number))
 
 
 def _renamed(block: Block, number: int) -> Block:
@@ -232,9 +231,16 @@ def turn(name: str, path: Path) -> dict[str, Any]:
     start = time.perf_counter()
     n_spans = TURNS[name][1](path)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scale = 1 if sys.platform == "darwin" else 1024
-    return {"seconds": seconds, "peak_bytes": peak * scale, "n_spans": n_spans}
+    return {"seconds": seconds, "peak_bytes": peak_bytes(), "n_spans": n_spans}
+
+
+def peak_bytes() -> int:
+    """The largest resident size of this process."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would count what the process was forked from
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def measure(name: str, path: Path) -> dict[str, Any]:

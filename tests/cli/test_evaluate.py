@@ -164,7 +164,7 @@ def test_no_text_can_break_a_markdown_table() -> None:
 
 
 def test_votes_are_printed_and_written(path: Path, capsys: Captured, tmp_path: Path) -> None:
-    rows = json.loads(shown(capsys, "vote", path, "--sizes", "1,3", "--format", "json", *QUICK))
+    rows = json.loads(shown(capsys, "vote", path, "--sizes", "1,3", "--json", *QUICK))
     assert [(row["rule"], row["k"]) for row in rows[:3]] == [
         ("majority", 1),
         ("majority", 3),

@@ -15,6 +15,7 @@ from tests.store.factory import VOCABULARY, make_manifest, make_prompt, make_rec
 from toolkit.characters import width
 from toolkit.cli.main import main
 from toolkit.cli.status import size
+from toolkit.stats import names
 from toolkit.store import RunWriter, open_run
 from toolkit.summary import summary_df
 
@@ -107,12 +108,38 @@ def test_summarize_prints_what_the_library_computes(capsys: Captured, run_path: 
     assert read["sample_index"].tolist() == whole["sample_index"].tolist()
 
 
-@pytest.mark.parametrize("by", ["token", "segment", "sequence", "prompt"])
+@pytest.mark.parametrize("by", ["token", "segment", "word", "sentence", "window:4:2", "sequence", "prompt"])
 def test_summarize_has_a_row_a_grain(capsys: Captured, run_path: Path, by: str) -> None:
     rows = json.loads(shown(capsys, "summarize", run_path, "--by", by, "--format", "json"))
     assert len(rows) == len(summary_df(open_run(run_path), by))
     lines = shown(capsys, "summarize", run_path, "--by", by).splitlines()
     assert len(lines) == len(rows) + 1
+
+
+def test_summarize_lists_the_statistics_there_are(capsys: Captured) -> None:
+    rows = json.loads(shown(capsys, "summarize", "--list", "--format", "json"))
+    assert [row["name"].partition("(")[0] for row in rows] == names()
+    assert set(rows[0]) == {"name", "level", "inputs", "direction", "range", "source"}
+    assert shown(capsys, "summarize", "--list", "--limit", 1).count("\n") == 2
+
+
+def test_summarize_takes_statistics_of_samples_and_how_they_are_compared(
+    capsys: Captured, run_path: Path
+) -> None:
+    asked = ["--by", "prompt", "--metrics", "number_of_classes", "--format", "json"]
+    exact, none = (
+        json.loads(shown(capsys, "summarize", run_path, *asked, "--equivalence", how))
+        for how in ("exact", "regex:@@")
+    )
+    assert [row["n_sequences"] for row in exact] == [4, 4, 4]
+    assert [row["number_of_classes"] for row in exact] == [4.0, 4.0, 4.0]
+    assert [row["number_of_classes"] for row in none] == [1.0, 1.0, 1.0]
+
+
+def test_summarize_weighs_tokens_by_bytes(capsys: Captured, run_path: Path) -> None:
+    text = shown(capsys, "summarize", run_path, "--by", "word", "--weights", "bytes", "--format", "csv")
+    expected = summary_df(open_run(run_path), "word", weights="bytes")["sum_logprob"]
+    assert pd.read_csv(io.StringIO(text))["sum_logprob"].tolist() == pytest.approx(expected.tolist())
 
 
 def test_summarize_takes_statistics_with_parameters_and_adds_the_sorted_one(
@@ -178,7 +205,8 @@ def test_show_keeps_to_the_limit_and_says_so(capsys: Captured, run_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("by", "metric"), [("token", "entropy"), ("segment", "max_entropy"), ("sequence", "perplexity")]
+    ("by", "metric"),
+    [("token", "entropy"), ("segment", "max_entropy"), ("word", "min_prob"), ("sequence", "perplexity")],
 )
 def test_show_colours_the_whole_text_at_each_grain(
     capsys: Captured, run_path: Path, by: str, metric: str, monkeypatch: pytest.MonkeyPatch
@@ -239,11 +267,20 @@ def test_validate_says_that_all_holds_or_names_file_and_rule(capsys: Captured, t
     ("arguments", "message"),
     [
         (["summarize"], "the following arguments are required: RUN"),
-        (["summarize", "RUN", "--by", "wrd"], "--by: there is no span 'wrd' (did you mean word?); use one of"),
+        (
+            ["summarize", "RUN", "--by", "wrd"],
+            "--by: there is no span 'wrd' (did you mean word?); use one of",
+        ),
         (["summarize", "RUN", "--by", "regex:("], "--by: pattern '(' is no regular expression"),
-        (["summarize", "RUN", "--by", "window:0"], "--by: span window, given '0', needs its number of tokens"),
+        (
+            ["summarize", "RUN", "--by", "window:0"],
+            "--by: span window, given '0', needs its number of tokens",
+        ),
         (["summarize", "RUN", "--weights", "some"], "--weights: there is no 'some'; use one of whole, bytes"),
-        (["summarize", "RUN", "--by", "word", "--metrics", "number_of_classes"], "statistic of a prompt's samples"),
+        (
+            ["summarize", "RUN", "--by", "word", "--metrics", "number_of_classes"],
+            "statistic of a prompt's samples",
+        ),
         (["show", "RUN", "--by", "window:4"], "--by: window cannot be used here; use one of token, segment,"),
         (["summarize", "RUN", "--limit", "0"], "--limit: 0 is below 1"),
         (["summarize", "RUN", "--limit", "-3"], "--limit: -3 is below 1"),

@@ -92,6 +92,24 @@ def test_a_sequence_is_one_piece(run_path: Path) -> None:
         assert piece.value == pytest.approx((record.statistics.rank == 1).mean())
 
 
+@pytest.mark.parametrize("by", ["word", "sentence", "line", "field", "answer", "regex:[a-m]+"])
+def test_spans_keep_the_text_and_what_is_between_them_has_no_value(run_path: Path, by: str) -> None:
+    found, frame = views(run_path, by, "min_prob"), open_run(run_path).spans_df(by, ["min_prob"])
+    rows = frame.set_index(["prompt_id", "kind", "sample_index"])
+    for key, record in RECORDS.items():
+        assert joined(found[key]) == record.alignment.text
+        own = rows[rows.index == key]
+        marked = [piece for piece in found[key].pieces if not math.isnan(piece.value)]
+        assert marked == list(zip(own["text"], own["min_prob"], strict=True))
+
+
+def test_spans_that_overlap_do_not_repeat_the_text(run_path: Path) -> None:
+    found = views(run_path, "regex:((..)....)", "mean_prob")
+    assert {key: joined(view) for key, view in found.items()} == {
+        key: record.alignment.text for key, record in RECORDS.items()
+    }
+
+
 def test_tokens_come_with_what_else_was_likely(run_path: Path) -> None:
     for key, view in views(run_path, "segment", "mean_logprob", tokens=True).items():
         statistics = RECORDS[key].statistics

@@ -49,6 +49,10 @@ def test_a_begin_mark_inside_a_block_and_an_empty_block_mean_nothing() -> None:
     assert answer("<think>\n\n</think>a") == "a"
 
 
+def test_the_end_mark_of_another_kind_does_not_end_a_block() -> None:
+    assert blocks("<think>a</thinking>b</think>c") == [("a</thinking>b", "<think>", True)]
+
+
 def test_marks_can_be_others() -> None:
     kind = span_kind("thinking:<|a|>,<|b|>")
     assert kind.find is not None

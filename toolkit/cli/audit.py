@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from toolkit.models import Model
     from toolkit.store import Manifest
 
+_SHOWN_OF_GOOD = 3  # tokens, where nothing is over the tolerance
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `toolkit audit`."""
@@ -101,8 +103,9 @@ def _as_text(path: Path, result: AuditResult) -> str:
         f"collected in {result.stored_dtype}, scored again in {result.scored_dtype}",
         text_table(heads, rows).rstrip("\n"),
     ]
-    if result.worst:
-        lines += ["the tokens that differ most:", *(f"  {_token(token)}" for token in result.worst)]
+    shown = result.worst[:_SHOWN_OF_GOOD] if result.passed else result.worst
+    if shown:
+        lines += ["the tokens that differ most:", *(f"  {_token(token)}" for token in shown)]
     verdict = "no difference is" if result.passed else "there are differences"
     return "\n".join([*lines, f"{verdict} over the tolerance of {result.tolerance:g} nats"])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.characters import visible
 from toolkit.cli.arguments import add_json, add_runs, one_of, positive_probability
-from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over, add_target
+from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over, add_target, take_json
 from toolkit.cli.output import chosen_format, text_table, write_frame
 from toolkit.cli.tables import markdown_table, terminal_columns, write_text
 from toolkit.errors import ToolkitError
@@ -124,10 +124,7 @@ def columns_shown(frame: pd.DataFrame, metrics: Sequence[str] | None) -> list[st
 
 
 def _format(args: argparse.Namespace) -> str:
-    if args.json:
-        if args.format not in (None, "json"):
-            raise ToolkitError(f"--json and --format {args.format}: give one of them")
-        args.format = "json"
+    take_json(args)
     ending = args.output.suffix.lower() if args.output is not None else ""
     if args.format == "markdown" or (args.format is None and ending == ".md"):
         chosen_format("table", args.output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from toolkit.cli.arguments import non_negative_int, one_of, seed
+from toolkit.errors import ToolkitError
 
 TARGETS = ("greedy", "first", "each", "vote", "mean")
 
@@ -67,3 +68,16 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
         help="resamples of prompts for the intervals; 0 for none (1000)",
     )
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of everything drawn (0)")
+
+
+def take_json(args: argparse.Namespace) -> None:
+    """Let `--json` stand for `--format json`.
+
+    Raises
+    ------
+    ToolkitError
+        Another format is asked for too.
+    """
+    if args.json and args.format not in (None, "json"):
+        raise ToolkitError(f"--json and --format {args.format}: give one of them")
+    args.format = "json" if args.json else args.format

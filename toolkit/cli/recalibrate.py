@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import toolkit.cli.arguments as types
 from toolkit.cli.arguments import add_json, add_runs
-from toolkit.cli.evaluating import add_comparison, add_grader, add_over, add_target
+from toolkit.cli.evaluating import add_comparison, add_grader, add_over, add_target, take_json
 from toolkit.cli.output import add_output, chosen_format, text_of, write_frame
 from toolkit.errors import ToolkitError
 
@@ -59,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """Fit a map, print calibration before and after, and write it to `--output`; or apply one."""
     if (args.estimator is None) == (args.apply is None):
         raise ToolkitError("--estimator, --apply: give one of them: an estimator to fit, or a map to apply")
-    if args.json:
-        args.format = "json"
+    take_json(args)
     from toolkit.agreement import Comparison
     from toolkit.question import Question
     from toolkit.store import open_run

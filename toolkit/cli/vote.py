@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import toolkit.cli.arguments as types
 from toolkit.characters import quoted, visible
-from toolkit.cli.arguments import add_runs
-from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over
+from toolkit.cli.arguments import add_json, add_runs
+from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over, take_json
 from toolkit.cli.output import add_output, chosen_format, write_frame
 from toolkit.errors import ToolkitError
 
@@ -74,10 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_bootstrap(parser)
     add_output(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, or write it to a file."""
+    take_json(args)
     chosen = chosen_format(args.format, args.output)
     sizes = _sizes(args.sizes)
     from toolkit.agreement import Comparison

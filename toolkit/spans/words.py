@@ -6,8 +6,9 @@ import regex
 
 from toolkit.spans.base import Span
 
-# With the flag WORD, \b is UAX #29's boundary, and \B is everywhere else.
-_SEGMENT = regex.compile(r"\b.(?:\B.)*", regex.WORD | regex.DOTALL)
+# With the flag WORD, \b is UAX #29's boundary, and \B is everywhere else. No word begins with white space or
+# punctuation of ASCII, and most of what is no word does.
+_SEGMENT = regex.compile(r"\b[^\x00-/:-@\[-^`{-\x7f](?:\B.)*", regex.WORD | regex.DOTALL)
 
 
 def find_words(text: str) -> list[Span]:

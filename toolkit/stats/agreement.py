@@ -106,7 +106,8 @@ def cocoa(target: Target, *, u: str | float = "sum_logprob") -> float:
         raise ToolkitError(f"cocoa: u is {uncertainty:g}: it must be at least 0")
     similarity = np.asarray(target.similarity, np.float64)
     others = similarity[np.arange(len(similarity)) != target.index]
-    return float(uncertainty * np.mean(1 - others)) if others.size else nan
+    with np.errstate(invalid="ignore"):  # a masked target that all agree with: infinity times 0 is NaN
+        return float(uncertainty * np.mean(1 - others)) if others.size else nan
 
 
 def _uncertainty(target: Target, name: str) -> float:
