@@ -72,14 +72,16 @@ def statistics(answer: Answer) -> TokenStatistics:
         entropy=np.minimum(-logprob / 2, np.float32(np.log(4))),
         varentropy=ones,
         logsumexp=ones,
-        mean_logit=-2 + np.maximum(logprob, -1e3),  # so that self-certainty falls as the log-probability rises
+        mean_logit=-2
+        + np.maximum(logprob, -1e3),  # so that self-certainty falls as the log-probability rises
         n_finite=np.full(n, 4, np.int32),
         lse_half=ones,
         lse_quarter=ones,
         top1_logprob=np.maximum(logprob, -1),
         top2_logprob=np.maximum(logprob, -1) - 1,
         top15_entropy=ones,
-        top20_mean_logprob=-10 - np.maximum(logprob, -1e3),  # DeepConf's confidence of a token is 10 + logprob
+        top20_mean_logprob=-10
+        - np.maximum(logprob, -1e3),  # DeepConf's confidence of a token is 10 + logprob
         boosted_prob=np.exp(logprob),
         alternative_ids=np.zeros((n, 0), np.int32),
         alternative_logprobs=np.zeros((n, 0), np.float32),

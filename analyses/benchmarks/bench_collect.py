@@ -99,7 +99,9 @@ def main() -> None:
         "ratio": statistics.median(turn[0] / turn[1] for turn in turns),
         "turns": turns,
     }
-    print(f"{args.rows} rows, {args.prompts} prompts, {args.max_tokens} tokens, {args.turns} turns; tokens a second")
+    print(
+        f"{args.rows} rows, {args.prompts} prompts, {args.max_tokens} tokens, {args.turns} turns; tokens a second"
+    )
     print(f"  this project, all recorded     {figures['ours_tokens_per_second']:8.1f}")
     print(f"  mlx_lm.batch_generate          {figures['mlx_lm_batch_tokens_per_second']:8.1f}")
     print(f"  ratio (median of turns)        {figures['ratio']:8.2f}")
