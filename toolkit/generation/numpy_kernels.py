@@ -25,6 +25,32 @@ LARGE_PRODUCT = (
 )
 
 
+class Rotary(NamedTuple):
+    """Rotary position embedding with plain frequencies base^(-2 i / dims), Su et al. 2021, arXiv 2104.09864."""
+
+    dims: int  # the first of a head's dimensions that are rotated
+    traditional: bool  # pairs lie side by side; else half of `dims` apart
+    base: float
+    scale: float  # multiplies the positions
+
+    def angles(self, positions: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """(cos, sin) of shape (n, dims / 2) for n positions, by float64."""
+        frequencies = self.base ** (-np.arange(0, self.dims, 2) / self.dims)
+        angles = positions[:, None] * self.scale * frequencies
+        return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+    def rotate(self, heads: Floats, cos: Floats, sin: Floats) -> Floats:
+        """Rotate (..., head_dim) by angles that broadcast against (..., dims / 2)."""
+        half = self.dims // 2
+        pairs = (slice(0, self.dims, 2), slice(1, self.dims, 2))
+        first, second = pairs if self.traditional else (slice(0, half), slice(half, self.dims))
+        rotated = np.empty_like(heads)
+        rotated[..., self.dims :] = heads[..., self.dims :]
+        rotated[..., first] = heads[..., first] * cos - heads[..., second] * sin
+        rotated[..., second] = heads[..., first] * sin + heads[..., second] * cos
+        return rotated
+
+
 class SharedPrefix(NamedTuple):
     """Keys and values of one prompt, and the rows of the batch that continue it."""
 

@@ -1,4 +1,4 @@
-"""Puts our attention and activation in place of the ones that a model's modules imported, for one forward pass.
+"""Puts our attention, rotary embedding and activation in place of a model's, for one forward pass.
 
 MLX-LM's models call `scaled_dot_product_attention` and `swiglu` as names of their own module. Only a cache of
 ours is answered by our attention; any other cache goes to MLX-LM's, so nothing else changes.
@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 from mlx_lm.models.activations import swiglu as library_swiglu
 from mlx_lm.models.base import scaled_dot_product_attention as library_attention
 
-from toolkit.generation.numpy_kernels import silu_product
+from toolkit.generation.numpy_kernels import Rotary, silu_product
 
 
 class Unsupported(Exception):
@@ -46,6 +47,29 @@ def _attention(
     return attend(queries, scale)
 
 
+class Position:
+    """Stands for a cache's offset: says which rotary embedding to apply later, in NumPy, with the attention."""
+
+    rotary: Rotary | None = None
+
+
+_CALL = "__call__"
+_library_rope = getattr(nn.RoPE, _CALL)
+
+
+def _rope(self: nn.RoPE, x: mx.array, offset: Any = 0) -> mx.array:
+    if not isinstance(offset, Position):
+        return _library_rope(self, x, offset)
+    offset.rotary = Rotary(self.dims, self.traditional, self.base, self.scale)
+    return x
+
+
+def has_plain_rotary(network: Any) -> bool:
+    """Whether every rotary embedding of a network is MLX's own, with plain frequencies."""
+    kinds = {type(part) for _, part in network.named_modules() if "rope" in type(part).__name__.lower()}
+    return kinds == {nn.RoPE}
+
+
 def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
     mx.eval(gate, up)
     return mx.array(silu_product(to_numpy(gate), to_numpy(up))).astype(gate.dtype)
@@ -72,9 +96,11 @@ def imported_names(network: Any) -> list[tuple[Any, str]]:
 def patched(names: list[tuple[Any, str]]) -> Iterator[None]:
     """Replace these names while the block runs."""
     try:
+        setattr(nn.RoPE, _CALL, _rope)
         for module, name in names:
             setattr(module, name, _REPLACEMENTS[name][1])
         yield
     finally:
+        setattr(nn.RoPE, _CALL, _library_rope)
         for module, name in names:
             setattr(module, name, _REPLACEMENTS[name][0])
