@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PATH": path or os.environ["PATH"]}
-    for name in ("MAKEFLAGS", "PYTHON", "EXTRA", "TOOLKIT_MODELS"):
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHON", "EXTRA", "TOOLKIT_MODELS"):
         environ.pop(name, None)
     make_path = shutil.which("make")
     assert make_path is not None

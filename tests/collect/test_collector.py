@@ -76,7 +76,7 @@ def test_the_tables_say_what_the_model_says(collected: Collect, run_path: Path, 
         ids = record.token_ids.tolist()
         logits = np.array(tiny_model.network(mx.array([[*prompt, *ids]]))[0, len(prompt) - 1 : -1])
         logp = logits - np.log(np.exp(logits.astype(np.float64)).sum(axis=1, keepdims=True))
-        np.testing.assert_allclose(record.statistics.logprob, logp[np.arange(len(ids)), ids], atol=1e-4)
+        np.testing.assert_allclose(record.statistics.logprob, logp[np.arange(len(ids)), ids], atol=5e-3)
 
 
 def test_prompt_tokens_are_scored_but_the_first(collected: Collect, run_path: Path) -> None:
