@@ -184,3 +184,12 @@ def test_windows_that_no_answer_fills_cut_nothing(run: Run) -> None:
 
 def test_answers_are_made_of_more_than_one_token() -> None:
     assert max(len(answer.all_logprobs) for answer in ANSWERS) > 3
+
+
+def test_ungraded_samples_are_counted(tmp_path: Path) -> None:
+    from tests.graded import graded_run
+    from toolkit.voting import Election, count_ungraded
+
+    run = graded_run(tmp_path / "run")
+    n_ungraded, n = count_ungraded(run, Election())
+    assert (n_ungraded, n) == (0, len(run.sequences_df(kinds=["sample"])))

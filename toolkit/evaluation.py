@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from toolkit.question import Question
 from toolkit.selection import KEY
 from toolkit.stats import Estimator, Ranges
 from toolkit.stats.ranges import Floats
+from toolkit.store import open_run
 from toolkit.store.grades import GradeSet, find_grades, grade_sets, read_grades
 from toolkit.store.reader import Run, Runs
 from toolkit.targets import Units, check_target, make_units, sample_kind, token_estimators
@@ -37,13 +39,13 @@ class Evaluation(NamedTuple):
     context: dict[str, Any]  # what was judged: grader, target, over, sampler, n, accuracy
 
 
-def evaluate(run: Run | Runs, **question: Any) -> pd.DataFrame:
+def evaluate(run: Run | Runs | str | Path, **question: Any) -> pd.DataFrame:
     """Every estimator against right and wrong.
 
     Parameters
     ----------
-    run : Run or Runs
-        Graded already, see `toolkit.grade`.
+    run : Run, Runs, str or Path
+        A run, several, or a run's path. Graded already, see `toolkit.grade`.
     **question
         The attributes of `Question`: grader, target, over, by, estimators, bootstrap, ...
 
@@ -67,6 +69,7 @@ def evaluate(run: Run | Runs, **question: Any) -> pd.DataFrame:
         All are right or all are wrong, or some are not graded.
     """
     asked = Question(**question)
+    run = open_run(run) if isinstance(run, str | Path) else run
     results = [evaluate_run(one, asked) for one in (run if isinstance(run, Runs) else [run])]
     for result in results:
         for note in result.notes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from toolkit.grading import Grader
 from toolkit.judging import Judging, Row, make_judging
 from toolkit.parts import Part
 from toolkit.spans import ends_in_thinking
+from toolkit.store import open_run
 from toolkit.store.grades import grade_sets, graded_keys, read_grades, write_grades
 from toolkit.store.keys import Key, key_tuples
 from toolkit.store.schemas import GRADES
@@ -98,7 +100,7 @@ def grade_run(run: Run, judging: Judging, *, skip: Collection[Key] = ()) -> Grad
 
 
 def grade(
-    run: Run,
+    run: Run | str | Path,
     grader: str | Grader,
     *,
     over: str | Part = "answer",
@@ -108,14 +110,16 @@ def grade(
 ) -> pd.DataFrame:
     """Judge the sequences of a run, and keep the judgements beside it; see `keep_grades`.
 
-    Parameters are those of `make_judging`; `overwrite` is that of `keep_grades`.
+    `run` is a run or its path; the others are the parameters of `make_judging`, and `overwrite` of
+    `keep_grades`.
 
     Returns
     -------
     DataFrame
         The judgements of all sequences; columns as in the table grades, NaN where nobody can say.
     """
-    return keep_grades(run, make_judging(grader, over, by, settings), overwrite=overwrite).grades
+    opened = open_run(run) if isinstance(run, str | Path) else run
+    return keep_grades(opened, make_judging(grader, over, by, settings), overwrite=overwrite).grades
 
 
 def keep_grades(run: Run, judging: Judging, *, overwrite: bool = False) -> Graded:

@@ -90,6 +90,9 @@ class Result:
 
     generations: tuple[Generation, ...]
 
+    def __repr__(self) -> str:
+        return f"Result of shape (n_samples, n_prompts, n_tokens) = {self.shape}"
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(n_samples, n_prompts, n_tokens), n_tokens of the longest sequence."""

@@ -151,6 +151,12 @@ def vote_df(run: Run, election: Election, sizes: Sequence[int] | None = None) ->
     return pd.DataFrame(rows)
 
 
+def count_ungraded(run: Run, election: Election) -> tuple[int, int]:
+    """Samples that are not graded, and all samples. A vote leaves out the prompts of the first."""
+    grades = [np.asarray(ballot.grades, np.float64) for ballot in _ballots(run, election)]
+    return sum(int(np.isnan(one).sum()) for one in grades), sum(len(one) for one in grades)
+
+
 def early_stopping_df(
     run: Run,
     election: Election,

@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else 0
     except BrokenPipeError:
         _discard_output()
-        return 1
+        return 0  # who reads the output has seen enough
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exc()

@@ -104,8 +104,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _frame(run: Run, election: Election, sizes: list[int] | None, args: argparse.Namespace) -> pd.DataFrame:
-    from toolkit.voting import early_stopping_df, vote_df
+    from toolkit.voting import count_ungraded, early_stopping_df, vote_df
 
+    n_ungraded, n = count_ungraded(run, election)
+    if n_ungraded:
+        print(
+            f"toolkit vote: {visible(str(run.path))}: {n_ungraded:,} of {n:,} samples are not graded, and their "
+            "prompts are left out; grade the run again",
+            file=sys.stderr,
+        )
     if not args.early_stopping:
         return vote_df(run, election, sizes)
     percentiles = args.percentile or [10.0, 90.0]
