@@ -63,6 +63,7 @@ check: $(READY) ## Lint, format and types
 	$(BIN)/mypy
 
 bench: $(READY) ## Speed, side by side with what is compared to
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[bench]"
 	@set -e; for script in analyses/benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 
 clean: ## Remove .venv, caches and build output; runs and models stay
