@@ -207,7 +207,7 @@ def test_a_system_prompt_comes_first(tiny_model: Any) -> None:
         ({"top_logprobs": 21}, "top-logprobs: 21"),
         ({"beams": 0}, "beams: 0"),
         ({"beams": 2, "samples": 3}, "samples: 3 cannot be drawn in a beam search"),
-        ({"beams": 2, "n_returned": 3}, "n_returned: 3"),
+        ({"beams": 2, "n_returned": 3}, "--beams-returned: 3"),
         ({"beams": 2, "stop": "x"}, "stop.*beam"),
         ({"batch_size": 0}, "batch_size: 0"),
         ({"regex": "a", "json_schema": "{}"}, "regex, --json-schema"),

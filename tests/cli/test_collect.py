@@ -66,7 +66,21 @@ def test_beams_and_constraints(tiny_folder: Path, prompts: Path, tmp_path: Path)
     assert len(open_run(output).prompt_tokens_df())
 
 
+def test_beams_returned_and_the_sampler_s_order(tiny_folder: Path, prompts: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    assert call(tiny_folder, prompts, output, "--beams", "4", "--beams-returned", "2") == 0
+    assert len(open_run(output).sequences_df()) == 2 * 2
+    sampler = ["-n", "2", "--temp", "3", "--top-p", "0.5", "--sampler-order"]
+    texts = []
+    for order in ("temperature_first", "mlx_lm"):
+        assert call(tiny_folder, prompts, tmp_path / order, *sampler, order) == 0
+        texts.append(open_run(tmp_path / order).sequences_df()["text"].tolist())
+    assert texts[0] != texts[1]  # at temperature 3 the first keeps many more tokens
+
+
 WRONG = [
+    (["--sampler-order", "random"], "--sampler-order"),
+    (["--beams", "2", "--beams-returned", "3"], "--beams-returned"),
     (["-n", "0"], "--num-samples"),
     (["-n", "-1"], "--num-samples"),
     (["-n", "two"], "two"),

@@ -211,7 +211,7 @@ def test_best_possible_is_never_below_what_is_reached() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [((0,), "--beams"), ((2, float("nan")), "--length-penalty"), ((2, 1.0, False, 3), "n_returned")],
+    [((0,), "--beams"), ((2, float("nan")), "--length-penalty"), ((2, 1.0, False, 3), "--beams-returned")],
 )
 def test_wrong_settings_are_named(arguments, named: str) -> None:
     with pytest.raises(ToolkitError, match=named):

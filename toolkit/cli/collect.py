@@ -12,6 +12,7 @@ from toolkit.cli.arguments import (
     non_negative_float,
     non_negative_int,
     number,
+    one_of,
     positive_int,
     positive_probability,
     probability,
@@ -63,6 +64,13 @@ def _add_sampler(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-p", metavar="P", type=positive_probability, default=1.0)
     parser.add_argument("--top-k", metavar="K", type=non_negative_int, default=0, help="0 keeps all")
     parser.add_argument("--min-p", metavar="P", type=probability, default=0.0)
+    parser.add_argument(
+        "--sampler-order",
+        metavar="ORDER",
+        type=one_of(("temperature_first", "mlx_lm")),
+        default="temperature_first",
+        help="temperature_first, or mlx_lm: filters before the temperature",
+    )
     parser.add_argument("--seed", metavar="N", type=seed, default=0)
 
 
@@ -71,6 +79,7 @@ def _add_beams(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--length-penalty", metavar="P", type=number(), default=1.0, help="score: log-probability / length**P"
     )
+    parser.add_argument("--beams-returned", metavar="N", type=positive_int, help="keep the N best; all K")
     parser.add_argument("--early-stopping", action="store_true", help="end a search when K texts have ended")
 
 
@@ -111,12 +120,15 @@ def _settings(args: argparse.Namespace) -> Settings:
     from toolkit.generation.sampling import Sampler
 
     n = args.num_samples if args.num_samples is not None else 0 if args.beams else 1
+    beam_options = args.length_penalty, args.early_stopping, args.beams_returned
     return Settings(
         num_samples=n,
         greedy=args.greedy,
-        beam=BeamSettings(args.beams, args.length_penalty, args.early_stopping) if args.beams else None,
+        beam=BeamSettings(args.beams, args.length_penalty, args.early_stopping, args.beams_returned)
+        if args.beams
+        else None,
         max_tokens=args.max_tokens,
-        sampler=Sampler(args.temp, args.top_k, args.top_p, args.min_p),
+        sampler=Sampler(args.temp, args.top_k, args.top_p, args.min_p, args.sampler_order),
         seed=args.seed,
         top_logprobs=args.top_logprobs,
         stop=tuple(args.stop),

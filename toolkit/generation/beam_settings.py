@@ -38,7 +38,7 @@ class BeamSettings:
             raise ToolkitError(f"--length-penalty: {self.length_penalty} is not finite; use a number")
         if self.n_returned is not None and not 1 <= self.n_returned <= self.beams:
             raise ToolkitError(
-                f"n_returned: {self.n_returned} is outside 1 to {self.beams}, the number of beams; "
+                f"--beams-returned: {self.n_returned} is outside 1 to {self.beams}, the number of beams; "
                 "use a number in that range"
             )
 
