@@ -120,7 +120,6 @@ def _settings(args: argparse.Namespace) -> Settings:
     from toolkit.generation.sampling import Sampler
 
     n = args.num_samples if args.num_samples is not None else 0 if args.beams else 1
-    beam_options = args.length_penalty, args.early_stopping, args.beams_returned
     return Settings(
         num_samples=n,
         greedy=args.greedy,
