@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from tests.answers import Answer, greedy, make_answers, prompt, sample
-from toolkit.evaluation import evaluate_run
-from toolkit.grades import grade
-from toolkit.question import Question
+from toolkit.judging.evaluation import evaluate_run
+from toolkit.judging.grades import grade
+from toolkit.judging.question import Question
 from toolkit.store import Run
 
 N_PROMPTS = 8

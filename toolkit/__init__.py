@@ -10,26 +10,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolkit.calls import generate as generate
-    from toolkit.calls import stream as stream
+    from toolkit.calls.generating import generate as generate
+    from toolkit.calls.generating import stream as stream
+    from toolkit.calls.mlx_stream import stream_generate as stream_generate
+    from toolkit.calls.scoring import score as score
     from toolkit.errors import DataFault as DataFault
     from toolkit.errors import ToolkitError as ToolkitError
-    from toolkit.evaluation import evaluate as evaluate
-    from toolkit.grades import grade as grade
-    from toolkit.mlx_stream import stream_generate as stream_generate
+    from toolkit.judging.evaluation import evaluate as evaluate
+    from toolkit.judging.grades import grade as grade
     from toolkit.models import load as load
-    from toolkit.scoring_calls import score as score
     from toolkit.store import open_run as open_run
     from toolkit.store import open_runs as open_runs
 
 _MODULES = {
     "load": "toolkit.models",
-    "generate": "toolkit.calls",
-    "stream": "toolkit.calls",
-    "score": "toolkit.scoring_calls",
-    "stream_generate": "toolkit.mlx_stream",
-    "grade": "toolkit.grades",
-    "evaluate": "toolkit.evaluation",
+    "generate": "toolkit.calls.generating",
+    "stream": "toolkit.calls.generating",
+    "score": "toolkit.calls.scoring",
+    "stream_generate": "toolkit.calls.mlx_stream",
+    "grade": "toolkit.judging.grades",
+    "evaluate": "toolkit.judging.evaluation",
     "open_run": "toolkit.store",
     "open_runs": "toolkit.store",
     "ToolkitError": "toolkit.errors",

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from toolkit.aggregation.frames import to_pandas
 from toolkit.alignment import byte_shares
 from toolkit.store.blocks import Rows
 from toolkit.store.grades import find_grades, grade_sets, read_grades
@@ -25,8 +26,8 @@ from toolkit.store.reader import Names, Run, Runs, as_names, check_columns, chec
 from toolkit.store.schemas import SEGMENTS, TABLES
 
 if TYPE_CHECKING:
-    from toolkit.selection import Selection
-    from toolkit.span_tables import Measure
+    from toolkit.aggregation.selection import Selection
+    from toolkit.aggregation.span_tables import Measure
     from toolkit.spans import SpanKind, UserFinder
 
 _KEY = list(SEGMENTS.key)
@@ -191,7 +192,7 @@ def spans_df(
     ToolkitError
         Also for an unknown span or estimator.
     """
-    from toolkit.span_tables import span_table
+    from toolkit.aggregation.span_tables import span_table
 
     kind, measure, selection = _span_arguments(by, metrics, prompts, kinds, weights)
     return _frame(run, lambda one: span_table(one, kind, measure, selection, include_end=include_end))
@@ -211,7 +212,7 @@ def iter_spans(
 
     By prompt, as many prompts at a time as have about a million tokens, in the order of their ids.
     """
-    from toolkit.span_tables import iter_span_tables
+    from toolkit.aggregation.span_tables import iter_span_tables
 
     kind, measure, selection = _span_arguments(by, metrics, prompts, kinds, weights)
     return iter_span_tables(run, kind, measure, selection, include_end=include_end)
@@ -221,8 +222,8 @@ def _span_arguments(
     by: str | UserFinder | SpanKind, metrics: Names, prompts: Names, kinds: Names, weights: str
 ) -> tuple[SpanKind, Measure, Selection]:
     # Statistics take longer to import than all else here, and most frames have none.
-    from toolkit.selection import Selection
-    from toolkit.span_tables import DEFAULT_METRICS, Measure
+    from toolkit.aggregation.selection import Selection
+    from toolkit.aggregation.span_tables import DEFAULT_METRICS, Measure
     from toolkit.spans import span_kind
 
     measure = Measure(as_names(metrics) or DEFAULT_METRICS, weights)
@@ -239,17 +240,6 @@ def _frame(run: Run | Runs, load: Callable[[Run], pa.Table]) -> pd.DataFrame:
         repeated = [value.take(pa.array(np.zeros(rows.num_rows, np.int8))) for value in leading]
         labelled.append(pa.table([*repeated, *rows.columns], names=[*_LABELS.names, *rows.column_names]))
     return to_pandas(pa.concat_tables(labelled))
-
-
-def to_pandas(rows: pa.Table) -> pd.DataFrame:
-    """Dictionaries become plain strings, so that grouping and comparing frames holds no surprise.
-
-    64-bit numbers (seeds) keep their digits where some are null; pandas would make them float64.
-    """
-    fields = [
-        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in rows.schema
-    ]
-    return rows.cast(pa.schema(fields)).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
 
 
 def _grades(run: Run, grader: str | None, prompts: Names, kinds: Names) -> pa.Table:

@@ -15,7 +15,7 @@ from tests.graded import N_PROMPTS, evaluated, graded_run
 from toolkit import stats
 from toolkit.cli.main import main
 from toolkit.cli.tables import markdown_table
-from toolkit.grades import grade
+from toolkit.judging.grades import grade
 from toolkit.stats.metrics import METRICS
 from toolkit.store import open_run
 

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 from tests.store.factory import VOCABULARY, make_manifest, make_prompt, make_record, make_run, prompt_name
+from toolkit.aggregation.summary import summary_df
 from toolkit.characters import width
 from toolkit.cli.main import main
 from toolkit.cli.status import size
 from toolkit.stats import names
 from toolkit.store import RunWriter, open_run
-from toolkit.summary import summary_df
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 Captured = pytest.CaptureFixture[str]

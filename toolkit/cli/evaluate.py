@@ -18,7 +18,7 @@ from toolkit.errors import ToolkitError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.evaluation import Evaluation
+    from toolkit.judging.evaluation import Evaluation
 
 FORMATS = ("table", "markdown", "csv", "json", "parquet")
 SHOWN = ("auroc", "auprc", "prr", "prr_half", "aurc_tie_merged", "ece", "brier")
@@ -67,11 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the table; with `--json`, a list of objects, one an estimator."""
     chosen = _format(args)
-    from toolkit.agreement import Comparison
-    from toolkit.evaluation import evaluate_run, joined
-    from toolkit.question import Question
+    from toolkit.aggregation.agreement import Comparison
+    from toolkit.aggregation.summary import split_metrics
+    from toolkit.judging.evaluation import evaluate_run, joined
+    from toolkit.judging.question import Question
     from toolkit.store import open_runs
-    from toolkit.summary import split_metrics
 
     question = Question(
         grader=args.grader,

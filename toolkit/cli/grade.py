@@ -15,7 +15,7 @@ from toolkit.errors import ToolkitError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.judging import Judging
+    from toolkit.judging.settings import Judging
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print how many were judged and their mean value, by kind; with `--json`, a list of objects."""
-    from toolkit.grades import keep_grades, summarize_grades
-    from toolkit.judging import make_judging
-    from toolkit.parts import parse_part
+    from toolkit.aggregation.parts import parse_part
+    from toolkit.judging.grades import keep_grades, summarize_grades
+    from toolkit.judging.settings import make_judging
     from toolkit.store import open_runs
 
     part = parse_part(args.over, line=args.line, match=args.match)

@@ -14,7 +14,7 @@ from toolkit.cli.output import add_output, chosen_format, text_of, write_frame
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
-    from toolkit.question import Question
+    from toolkit.judging.question import Question
     from toolkit.store import Run
 
 METHODS = ("isotonic", "platt", "temperature", "histogram")
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     if (args.estimator is None) == (args.apply is None):
         raise ToolkitError("--estimator, --apply: give one of them: an estimator to fit, or a map to apply")
     take_json(args)
-    from toolkit.agreement import Comparison
-    from toolkit.question import Question
+    from toolkit.aggregation.agreement import Comparison
+    from toolkit.judging.question import Question
     from toolkit.store import open_run
 
     question = Question(
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fit(run: Run, question: Question, args: argparse.Namespace) -> None:
-    from toolkit.recalibrating import fit_run
+    from toolkit.judging.recalibrating import fit_run
 
     if args.output is not None:
         chosen_format("json", args.output)
@@ -89,7 +89,7 @@ def _fit(run: Run, question: Question, args: argparse.Namespace) -> None:
 
 
 def _apply(run: Run, question: Question, args: argparse.Namespace) -> None:
-    from toolkit.recalibrating import apply_run
+    from toolkit.judging.recalibrating import apply_run
     from toolkit.stats.recalibration_file import load_recalibration
 
     chosen = chosen_format(args.format, args.output)

@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     of_tokens = args.by.name == "token"
     metric = args.metric or (_OF_TOKENS if of_tokens else _OF_SPANS)
     scale = scale_of(metric, TOKEN_SCALES if of_tokens else SPAN_SCALES)
+    from toolkit.aggregation.selection import KEY
     from toolkit.report.views import sequence_views
-    from toolkit.selection import KEY
     from toolkit.store import open_run
 
     opened = open_run(args.runs[0])
@@ -105,8 +105,8 @@ def token_table(tokens: list[TokenView]) -> str:
 
 
 def _sequences(run: Run, args: argparse.Namespace) -> pd.DataFrame:
-    from toolkit.selection import Selection
-    from toolkit.summary import least_confident_first, summary_df
+    from toolkit.aggregation.selection import Selection
+    from toolkit.aggregation.summary import least_confident_first, summary_df
 
     metrics = dict.fromkeys(["n_tokens", "mean_logprob", *([args.sort] if args.sort else [])])
     frame = summary_df(run, "sequence", list(metrics), Selection(args.prompts, args.kinds, args.samples))

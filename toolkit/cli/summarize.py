@@ -56,10 +56,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(args: argparse.Namespace) -> pd.DataFrame:
-    from toolkit.agreement import Comparison
-    from toolkit.selection import Selection
+    from toolkit.aggregation.agreement import Comparison
+    from toolkit.aggregation.selection import Selection
+    from toolkit.aggregation.summary import (
+        default_metrics,
+        least_confident_first,
+        split_metrics,
+        summaries_df,
+    )
     from toolkit.store import open_runs
-    from toolkit.summary import default_metrics, least_confident_first, split_metrics, summaries_df
 
     metrics = split_metrics(args.metrics) if args.metrics is not None else [*default_metrics(args.by)]
     if not metrics:

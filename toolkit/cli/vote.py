@@ -16,8 +16,8 @@ from toolkit.errors import ToolkitError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toolkit.judging.voting import Election
     from toolkit.store import Run
-    from toolkit.voting import Election
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,10 +82,10 @@ def run(args: argparse.Namespace) -> int:
     take_json(args)
     chosen = chosen_format(args.format, args.output)
     sizes = _sizes(args.sizes)
-    from toolkit.agreement import Comparison
-    from toolkit.evaluation import joined
+    from toolkit.aggregation.agreement import Comparison
+    from toolkit.judging.evaluation import joined
+    from toolkit.judging.voting import Election
     from toolkit.store import open_runs
-    from toolkit.voting import Election
 
     election = Election(
         grader=args.grader,
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _frame(run: Run, election: Election, sizes: list[int] | None, args: argparse.Namespace) -> pd.DataFrame:
-    from toolkit.voting import count_ungraded, early_stopping_df, vote_df
+    from toolkit.judging.voting import count_ungraded, early_stopping_df, vote_df
 
     n_ungraded, n = count_ungraded(run, election)
     if n_ungraded:

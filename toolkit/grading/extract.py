@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from toolkit.errors import ToolkitError
 from toolkit.grading.base import compile_pattern, search
+from toolkit.spans import MARKS
 
 Which = Literal["first", "last"]
-THINKING_TAGS = (("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]"))
 
 
 class Extracted(NamedTuple):
@@ -41,7 +41,7 @@ class Extraction:
         Only that line which is not blank.
     """
 
-    thinking: tuple[tuple[str, str], ...] = THINKING_TAGS
+    thinking: tuple[tuple[str, str], ...] = MARKS
     opened: bool = False
     pattern: str | None = None
     match: Which = "last"

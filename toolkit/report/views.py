@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit import stats
-from toolkit.located import Located, locate
+from toolkit.aggregation.located import Located, locate
+from toolkit.aggregation.selection import ALTERNATIVES, Block, Selection, read_blocks
+from toolkit.aggregation.span_tables import opened_prompts
 from toolkit.report.scales import Scale
 from toolkit.report.terminal import Piece, split_by_tokens
-from toolkit.selection import ALTERNATIVES, Block, Selection, read_blocks
-from toolkit.span_tables import opened_prompts
 from toolkit.spans import SpanKind, span_kind
 from toolkit.store.keys import Key
 
