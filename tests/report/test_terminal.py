@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.appearance.scales import Scale
 from toolkit.characters import visible
-from toolkit.report.scales import Scale
 from toolkit.report.terminal import (
     ColourMode,
     Piece,

@@ -17,8 +17,8 @@ from tests.store.factory import (
     make_run,
     prompt_name,
 )
+from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES
 from toolkit.records import SequenceRecord
-from toolkit.report.scales import SPAN_SCALES, TOKEN_SCALES
 from toolkit.report.views import SequenceView, question, sequence_views
 from toolkit.store import RunWriter, open_run
 

@@ -10,17 +10,17 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES, scale_of
 from toolkit.characters import clip, visible
 from toolkit.cli.arguments import add_runs, add_selection, one_of, positive_int
 from toolkit.cli.output import text_table
 from toolkit.cli.spans import add_by
-from toolkit.report.scales import SPAN_SCALES, TOKEN_SCALES, scale_of
 from toolkit.report.terminal import ColourMode, colour_mode, legend, number, render
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.report.scales import Scale
+    from toolkit.appearance.scales import Scale
     from toolkit.report.views import SequenceView, TokenView
     from toolkit.store import Run
 

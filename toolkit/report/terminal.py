@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from toolkit.appearance import palette
+from toolkit.appearance.scales import Scale
 from toolkit.characters import is_joining, visible
-from toolkit.report import palette
-from toolkit.report.scales import Scale
 
 UNSURE = 0.5  # below this confidence a piece is marked without colour too
 _RESET = "\x1b[0m"

@@ -14,7 +14,7 @@ from toolkit import stats
 from toolkit.aggregation.located import Located, locate
 from toolkit.aggregation.selection import ALTERNATIVES, Block, Selection, read_blocks
 from toolkit.aggregation.span_tables import opened_prompts
-from toolkit.report.scales import Scale
+from toolkit.appearance.scales import Scale
 from toolkit.report.terminal import Piece, split_by_tokens
 from toolkit.spans import SpanKind, span_kind
 from toolkit.store.keys import Key

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.report.palette import (
+from toolkit.appearance.palette import (
     ANCHORS,
     BLACK,
     RGB,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES, Scale, scale_of
 from toolkit.errors import ToolkitError
-from toolkit.report.scales import SPAN_SCALES, TOKEN_SCALES, Scale, scale_of
 
 ALL = {**TOKEN_SCALES, **SPAN_SCALES}
 
