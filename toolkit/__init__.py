@@ -44,6 +44,7 @@ __all__ = [
     "load",
     "open_run",
     "open_runs",
+    "plots",
     "score",
     "stream",
     "stream_generate",
@@ -53,6 +54,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("token-confidence-toolkit")
+    if name == "plots":
+        return import_module("toolkit.plots")
     if name not in _MODULES:
         raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)

@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = f"toolkit {arguments[0]}" if arguments and arguments[0] in VERBS else "toolkit"
     try:
         status = _dispatch(arguments)
-        sys.stdout.flush()  # a reader that has gone is noticed here, not at exit
+        _flush_output()
         return status
     except SystemExit as stop:  # argparse, after --help
         return stop.code if isinstance(stop.code, int) else 0
@@ -154,6 +154,13 @@ def _print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _flush_output() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # a reader that has gone is noticed here, not at exit
+        _discard_output()
 
 
 def _discard_output() -> None:

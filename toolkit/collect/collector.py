@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from toolkit.collect.continuations import TextStep
 from toolkit.collect.describe import make_manifest
+from toolkit.collect.interrupts import deferred
 from toolkit.collect.plan import in_shard, missing_sequences, wanted_sequences
 from toolkit.collect.progress import Progress
 from toolkit.collect.settings import Settings
@@ -175,10 +176,13 @@ class CommitLoop:
                 self._take(step)
                 if on_step is not None:
                     on_step(step)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BrokenPipeError):  # the latter: who read the streamed text has gone
             interrupted = True
         finally:
-            self._commit()
+            try:
+                self._commit()
+            except KeyboardInterrupt:  # it waited for the commit
+                interrupted = True
             if self._display is not None:
                 self._display.close()
         counts = self._writer.counts
@@ -201,8 +205,9 @@ class CommitLoop:
             self._commit()
 
     def _commit(self) -> None:
-        pending, self._pending = self._pending, []
-        self._writer.commit(pending, self._vocabulary)
+        with deferred():
+            self._writer.commit(self._pending, self._vocabulary)
+            self._pending = []  # only now: a commit that failed is tried again when the loop ends
         self._committed_at = time.monotonic()
 
 
