@@ -1,7 +1,8 @@
 """A collection with a mock model in a process of its own: it can be made to die, or to fail, at any event.
 
-An event is a step of the model, a piece of a file written, a sync or a rename. `python -m tests.faults.mock_collection` reads one JSON request a line and
-answers each with one: the collection runs in a fork, so that the imports are paid once.
+An event is a step of the model, a piece of a file written, a sync or a rename.
+`python -m tests.faults.mock_collection FOLDER` reads one JSON request a line and answers each with one: the
+collection runs in a fork, so that the imports are paid once.
 """
 
 from __future__ import annotations
