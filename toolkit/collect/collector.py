@@ -171,6 +171,7 @@ class CommitLoop:
         """Go through the steps and commit what they end, whatever ends the loop."""
         began = time.monotonic()
         interrupted = False
+        self._writer.restore_vocabulary(self._vocabulary)
         try:
             for step in steps:
                 self._take(step)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import DataFault, ToolkitError
+from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.store.files import is_temporary, write_atomically, writing
 from toolkit.store.layout import MANIFEST, SESSIONS, require_run
 from toolkit.store.schemas import SCHEMA_VERSION
@@ -39,6 +39,7 @@ class Session:
     prompt_file_hash: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)  # rows it committed, by table
     set_aside: tuple[str, ...] = ()  # damaged parts that it moved away
+    n_lost: int = 0  # sequences that earlier sessions had committed and that were gone when it began
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class Manifest:
         """Rows that ended sessions committed, by table."""
         tables = sorted({table for session in self.sessions for table in session.counts})
         return {table: sum(session.counts.get(table, 0) for session in self.sessions) for table in tables}
+
+    @property
+    def n_expected(self) -> int:
+        """Sequences that ended sessions committed and that no later session found gone."""
+        return self.counts.get("sequences", 0) - sum(session.n_lost for session in self.sessions)
 
 
 def content_hash(content_config: Mapping[str, Any]) -> str:
@@ -160,7 +166,7 @@ def check_same_content(old: Manifest, new: Manifest) -> None:
     changes = [f"{name}: {before.get(name, _GONE)} -> {after.get(name, _GONE)}" for name in names]
     raise ToolkitError(
         f"the run was collected with other settings ({'; '.join(changes)}): "
-        "collect into another --output, or replace the run with --overwrite"
+        f"collect into another {argument('output')}, or replace the run with {argument('overwrite')}"
     )
 
 

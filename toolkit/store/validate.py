@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from toolkit.characters import count
 from toolkit.errors import DataFault
 from toolkit.store.blocks import Rows
 from toolkit.store.keys import KeyCoder
@@ -93,9 +94,9 @@ def _file_faults(run: Path, group: str, part: str) -> Iterator[Finding]:
                 n_groups[table] = file.n_groups
         except DataFault as fault:
             yield Finding("readable", str(path), None, str(fault))
-    for table, count in n_groups.items():
-        if count != n_groups.get(group, count):
-            message = f"it has {count} row groups, and {group} has {n_groups[group]}"
+    for table, n in n_groups.items():
+        if n != n_groups.get(group, n):
+            message = f"it has {n} row groups, and {group} has {n_groups[group]}"
             yield Finding("one row group", str(part_path(run, table, part)), None, message)
 
 
@@ -209,12 +210,11 @@ def _session_findings(run: Path, parts: Sequence[str]) -> Iterator[Finding]:
     except DataFault as fault:
         yield Finding("manifest", str(run / "manifest.json"), None, str(fault))
         return
-    counted = manifest.counts.get("sequences", 0)
+    expected = manifest.n_expected
     stored = sum(_n_rows(part_path(run, "sequences", part)) for part in parts)
-    moved = any(session.set_aside for session in manifest.sessions)
     ended = all(session.ended for session in manifest.sessions)
-    if not moved and (stored < counted or (ended and stored != counted)):
-        message = f"its sessions committed {counted} sequences, and {stored} are stored"
+    if stored < expected or (ended and stored != expected):
+        message = f"its sessions committed {count(expected, 'sequence')}, and the run holds {stored:,}"
         yield Finding("counts", str(run / "manifest.json"), None, message)
 
 

@@ -19,7 +19,7 @@ from toolkit.store.begin import Begun, begin, now
 from toolkit.store.blocks import Block
 from toolkit.store.commit import commit_part
 from toolkit.store.keys import Key, key_tuples
-from toolkit.store.layout import DAMAGED, committed_parts, part_name, part_path
+from toolkit.store.layout import committed_parts, part_name, part_path
 from toolkit.store.lock import Shard, guard
 from toolkit.store.manifest import Manifest, read_manifest, write_manifest, write_session
 from toolkit.store.parquet import read_files, read_rows
@@ -56,7 +56,7 @@ class RunWriter:
     def __init__(self, path: Path, begun: Begun) -> None:
         self.path = path
         self.damage = begun.damage
-        self._session, self._lock = begun.session, begun.lock
+        self._lock = begun.lock
         self._open = True
         self._n_parts = 0
         self._counts: Counter[str] = Counter()
@@ -64,7 +64,9 @@ class RunWriter:
         self.prompt_ids = _stored_set(path, "prompts", "prompt_id")
         self.with_prompt_tokens = _stored_set(path, "prompt_tokens", "prompt_id")
         self._named = _stored_set(path, "vocabulary", "token_id")
-        self._lost = _ids_in_use(path) - self._named if (path / DAMAGED / "vocabulary").is_dir() else set()
+        self._unnamed = _ids_in_use(path) - self._named
+        n_lost = max(0, read_manifest(path).n_expected - len(self.keys))
+        self._session = dataclasses.replace(begun.session, n_lost=n_lost)
         write_session(path, self._session)
 
     @classmethod
@@ -197,6 +199,10 @@ class RunWriter:
         self._counts["tokens"] += block.rows["tokens"].num_rows
         return part
 
+    def restore_vocabulary(self, vocabulary: Mapping[int, tuple[bytes | None, str, bool]]) -> None:
+        """Store the ids that occur in the run and that its vocabulary lacks: a damaged one was moved aside."""
+        self._add_vocabulary(set(), vocabulary)
+
     def close(self) -> None:
         """End the session: write its end and counts, into the manifest too, and give the lock back."""
         if not self._open:
@@ -241,11 +247,11 @@ class RunWriter:
     def _add_vocabulary(
         self, ids: set[int], vocabulary: Mapping[int, tuple[bytes | None, str, bool]]
     ) -> None:
-        new = sorted((ids | self._lost) - self._named)
+        new = sorted((ids | self._unnamed) - self._named)
         if new:
             self._commit("vocabulary", vocabulary_block({token_id: vocabulary[token_id] for token_id in new}))
             self._named.update(new)
-            self._lost = set()
+            self._unnamed = set()
 
 
 def _ids_of(records: Iterable[SequenceRecord]) -> set[int]:
