@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,28 @@ ROOT = Path(__file__).parents[2]
 MockCollect = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(scope="session")
-def mock_collect(tiny_folder: Path) -> Iterator[MockCollect]:
-    """Run a collection with the mock model in a process of its own: (run, die_at=...) to its answer."""
-    command = [sys.executable, "-m", "tests.faults.mock_collection", str(tiny_folder)]
+@contextmanager
+def start_server(folder: Path) -> Iterator[MockCollect]:
+    """A process that collects with the mock model; gives the function that asks it."""
+    command = [sys.executable, "-m", "tests.faults.mock_collection", str(folder)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+        requests, answers = server.stdin, server.stdout
+        assert requests is not None
+        assert answers is not None
 
         def ask(run: Path, **request: Any) -> dict[str, Any]:
-            server.stdin.write(json.dumps({"run": str(run), **request}) + "\n")
-            server.stdin.flush()
-            return dict(json.loads(server.stdout.readline()))
+            requests.write(json.dumps({"run": str(run), **request}) + "\n")
+            requests.flush()
+            return dict(json.loads(answers.readline()))
 
         yield ask
-        server.stdin.close()
+        requests.close()
+
+
+@pytest.fixture(scope="session")
+def mock_collect(tiny_folder: Path) -> Iterator[MockCollect]:
+    """Run a collection with the mock model in a process of its own: (run, die_at=...) to its answer."""
+    with start_server(tiny_folder) as ask:
+        yield ask

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.conftest import MockCollect
 from tests.faults.test_kill import stored
 from toolkit.errors import DataFault
-from toolkit.store import open_run
+from toolkit.store import Run, open_run
 from toolkit.store.layout import DAMAGED, committed_parts, part_path
 from toolkit.store.schemas import GROUPS
 from toolkit.store.validate import validate
@@ -75,8 +75,19 @@ def test_a_damaged_file_is_moved_aside_and_only_what_it_held_is_collected_again(
     assert list(validate(run)) == []
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("damage", DAMAGES)
+READS: dict[str, Callable[[Run], object]] = {
+    "tokens": Run.tokens_df,
+    "segments": Run.segments_df,
+    "alternatives": Run.alternatives_df,
+    "sequences": Run.sequences_df,
+    "prompts": Run.prompts_df,
+    "vocabulary": lambda run: run.vocabulary,
+}
+# A file that is gone is missed beside the others of its part; alone, only the counts of the manifest tell.
+NAMED = [(d, t) for t in TABLES for d in DAMAGES if not (d is lost and t in GROUPS)]
+
+
+@pytest.mark.parametrize(("damage", "table"), NAMED)
 def test_readers_name_a_damaged_file_in_one_line(
     damage: Callable[[Path], None], table: str, whole: Path, tmp_path: Path
 ) -> None:
@@ -84,9 +95,7 @@ def test_readers_name_a_damaged_file_in_one_line(
     shutil.copytree(whole, run)
     group = next(name for name, tables in GROUPS.items() if table in tables)
     damage(part_path(run, table, committed_parts(run, group)[0]))
-    for read in ("tokens_df", "segments_df", "sequences_df", "alternatives_df", "prompts_df", "spans_df"):
-        try:
-            getattr(open_run(run), read)()
-        except DataFault as fault:
-            assert "\n" not in str(fault)
-            assert table in str(fault) or damage is lost
+    with pytest.raises(DataFault) as raised:
+        READS[table](open_run(run))
+    assert "\n" not in str(raised.value)
+    assert table in str(raised.value)
