@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from toolkit.cli.arguments import non_negative_int, one_of, seed
+from toolkit.cli.arguments import non_negative_int, one_of, positive_probability, seed
 from toolkit.errors import ToolkitError
 
 TARGETS = ("greedy", "first", "each", "vote", "mean")
@@ -36,7 +36,10 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help=f"what is judged of each prompt: {', '.join(TARGETS)} (greedy where a run has it, else each)",
     )
     parser.add_argument(
-        "--threshold", type=float, metavar="X", help="a grade between 0 and 1 is right from here on"
+        "--threshold",
+        type=positive_probability,
+        metavar="X",
+        help="a grade between 0 and 1 is right from here on",
     )
 
 

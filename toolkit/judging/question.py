@@ -75,6 +75,10 @@ class Question:
             raise ToolkitError(f"bootstrap is {self.bootstrap}: give 0 or more, as 1000")
         if self.max_rejection is not None and not 0 < self.max_rejection <= 1:
             raise ToolkitError(f"max_rejection is {self.max_rejection}: give a share above 0 and up to 1")
+        if not 0 < self.level < 1:
+            raise ToolkitError(f"level is {self.level}: give a share between 0 and 1, as 0.95")
+        if self.threshold is not None and not 0 < self.threshold <= 1:
+            raise ToolkitError(f"threshold is {self.threshold}: give a grade above 0 and up to 1")
         if self.by == "field" and self.target in ("vote", "mean"):
             raise ToolkitError(
                 f"target {self.target} is of whole answers: with by field give greedy, first or each"
