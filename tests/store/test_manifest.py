@@ -180,3 +180,12 @@ def test_any_value_in_a_field_is_accepted_or_one_line(
     except ToolkitError as error:
         message = str(error)
     assert "\n" not in message
+
+
+def test_a_run_of_the_version_before_is_read(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run")
+    for session in (path / "sessions").iterdir():
+        values = json.loads(session.read_text())
+        del values["n_lost"]
+        session.write_text(json.dumps(values))
+    assert [session.n_lost for session in read_manifest(path).sessions] == [0]

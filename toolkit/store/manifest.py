@@ -20,6 +20,7 @@ from toolkit.store.files import is_temporary, write_atomically, writing
 from toolkit.store.layout import MANIFEST, SESSIONS, require_run
 from toolkit.store.schemas import SCHEMA_VERSION
 
+_ADDED = {"added": True}  # a field that was not written at first
 _LARGEST = 64 << 20  # bytes; a manifest takes a few thousand
 
 
@@ -39,7 +40,8 @@ class Session:
     prompt_file_hash: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)  # rows it committed, by table
     set_aside: tuple[str, ...] = ()  # damaged parts that it moved away
-    n_lost: int = 0  # sequences that earlier sessions had committed and that were gone when it began
+    # Sequences that earlier sessions had committed and that were gone when it began; earlier runs lack it.
+    n_lost: int = field(default=0, metadata=_ADDED)
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,8 @@ def _build(kind: Any, file: Path, values: Mapping[str, Any]) -> Any:
     fields = {}
     for spec in dataclasses.fields(kind):
         check, words = _CHECKS[str(spec.type)]
+        if spec.name not in values and spec.metadata == _ADDED:
+            continue
         if spec.name not in values:
             raise DataFault(f"{file} is damaged: {spec.name} is missing")
         value = values[spec.name]
