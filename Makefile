@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer, make and the package index. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench faults audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -65,6 +65,14 @@ check: $(READY) ## Lint, format and types
 bench: $(READY) ## Speed, side by side with what is compared to
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[bench]"
 	@set -e; for script in analyses/benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
+
+faults: $(READY) ## Inject faults and bad input; write docs/faults.md
+	TOOLKIT_FAULTS_TABLE=docs/faults.md $(BIN)/python -m pytest tests/faults -q
+
+audit: $(READY) ## Licences into docs/licences.md, and known weaknesses where the index can be asked
+	$(BIN)/python analyses/checks/licences.py
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 clean: ## Remove .venv, caches and build output; runs and models stay
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

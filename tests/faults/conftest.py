@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.faults.tally import Tally
+
+TALLY = Tally()
 ROOT = Path(__file__).parents[2]
 MockCollect = Callable[..., dict[str, Any]]
 
@@ -41,3 +45,17 @@ def mock_collect(tiny_folder: Path) -> Iterator[MockCollect]:
     """Run a collection with the mock model in a process of its own: (run, die_at=...) to its answer."""
     with start_server(tiny_folder) as ask:
         yield ask
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count what each test injected."""
+    if report.when == "call":
+        for name, value in report.user_properties:
+            if name == "fault":
+                TALLY.add(value, report.passed)
+
+
+def pytest_sessionfinish() -> None:
+    """Write the table where it is wanted: `make faults`."""
+    if path := os.environ.get("TOOLKIT_FAULTS_TABLE"):
+        Path(path).write_text(TALLY.table(), encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.tally import Record, tell
 from tests.graded import graded_run
 from toolkit.cli.main import VERBS, build_parser, main
 
@@ -78,8 +79,14 @@ def check_refused(arguments: list[str], places: dict[str, str], capsys: pytest.C
 
 @pytest.mark.parametrize(("verb", "option", "junk"), CASES, ids=range(len(CASES)))
 def test_an_option_that_cannot_be_is_one_line_and_leaves_nothing(
-    verb: str, option: str, junk: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
+    verb: str,
+    option: str,
+    junk: str,
+    places: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    record_property: Record,
 ) -> None:
+    tell(record_property, "junk for an option, every verb")
     needed = [part.format(**places) for part in NEEDED.get(verb, [RUN])]
     assert option in check_refused([verb, *needed, f"{option}={junk}"], places, capsys)
 
@@ -150,7 +157,9 @@ def test_a_file_that_is_none_is_one_line_and_leaves_nothing(
     places: dict[str, str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    record_property: Record,
 ) -> None:
+    tell(record_property, "a prompt file that is none")
     path = tmp_path / "bad.jsonl"
     make(path)
     message = check_refused(
@@ -172,8 +181,14 @@ READING = [verb for verb in VERBS if verb not in ("collect", "score", "model", "
 @pytest.mark.parametrize("verb", READING)
 @pytest.mark.parametrize("kind", NOT_RUNS)
 def test_what_is_no_run_is_one_line(
-    kind: str, verb: str, places: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str,
+    verb: str,
+    places: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Record,
 ) -> None:
+    tell(record_property, "a folder that is no run, every reading verb")
     path = tmp_path / "no-run"
     NOT_RUNS[kind](path)
     given = {**places, "run": str(path), "new": str(tmp_path / "new")}
@@ -189,7 +204,10 @@ def test_what_is_no_run_is_one_line(
 @pytest.mark.parametrize(
     "name", ["../../escape", "/etc/passwd", "a/../../b", "C:\\x", "..", "~", "%2e%2e%2f", "CON"]
 )
-def test_an_id_is_never_a_path(name: str, places: dict[str, str], tmp_path: Path) -> None:
+def test_an_id_is_never_a_path(
+    name: str, places: dict[str, str], tmp_path: Path, record_property: Record
+) -> None:
+    tell(record_property, "an id that looks like a path")
     prompts = tmp_path / "in" / "prompts.jsonl"
     prompts.parent.mkdir()
     prompts.write_text(json.dumps({"id": name, "prompt": "What?"}))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.faults.conftest import MockCollect
+from tests.faults.tally import Record, tell
 from tests.faults.test_kill import stored
 from toolkit.errors import DataFault
 from toolkit.store import Run, open_run
@@ -56,7 +57,12 @@ def whole(mock_collect: MockCollect, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_moved_aside_and_only_what_it_held_is_collected_again(
-    damage: Callable[[Path], None], table: str, whole: Path, mock_collect: MockCollect, tmp_path: Path
+    damage: Callable[[Path], None],
+    table: str,
+    whole: Path,
+    mock_collect: MockCollect,
+    tmp_path: Path,
+    record_property: Record,
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole, run)
@@ -71,6 +77,10 @@ def test_a_damaged_file_is_moved_aside_and_only_what_it_held_is_collected_again(
     if group == "sequences" and not (damage is lost and table == "sequences"):
         assert 0 < answer["n_sequences"] < held
         assert any((run / DAMAGED).rglob(f"*{part}*"))
+    n_lost = len(expected.keys() - stored(run).keys())
+    tell(
+        record_property, "a file truncated, flipped, emptied, foreign or gone, then resumed", rows_lost=n_lost
+    )
     assert stored(run) == expected
     assert list(validate(run)) == []
 
@@ -89,12 +99,13 @@ NAMED = [(d, t) for t in TABLES for d in DAMAGES if not (d is lost and t in GROU
 
 @pytest.mark.parametrize(("damage", "table"), NAMED)
 def test_readers_name_a_damaged_file_in_one_line(
-    damage: Callable[[Path], None], table: str, whole: Path, tmp_path: Path
+    damage: Callable[[Path], None], table: str, whole: Path, tmp_path: Path, record_property: Record
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     group = next(name for name, tables in GROUPS.items() if table in tables)
     damage(part_path(run, table, committed_parts(run, group)[0]))
+    tell(record_property, "a damaged file, read")
     with pytest.raises(DataFault) as raised:
         READS[table](open_run(run))
     assert "\n" not in str(raised.value)

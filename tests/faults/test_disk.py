@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.faults.conftest import MockCollect
+from tests.faults.tally import Record, tell
 from tests.faults.test_kill import Sequences, stored
 from toolkit.store.layout import MANIFEST
 from toolkit.store.validate import validate
@@ -28,7 +29,12 @@ def whole(mock_collect: MockCollect, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.parametrize("stays", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("moment", range(N_MOMENTS))
 def test_a_write_that_is_refused_is_one_line_and_the_run_goes_on_later(
-    moment: int, stays: bool, whole: tuple[Sequences, int], mock_collect: MockCollect, tmp_path: Path
+    moment: int,
+    stays: bool,
+    whole: tuple[Sequences, int],
+    mock_collect: MockCollect,
+    tmp_path: Path,
+    record_property: Record,
 ) -> None:
     expected, n_events = whole
     kind, number = list(REFUSALS.items())[moment % len(REFUSALS)]
@@ -43,6 +49,8 @@ def test_a_write_that_is_refused_is_one_line_and_the_run_goes_on_later(
     if (run / MANIFEST).exists():
         assert list(validate(run)) == []
     assert mock_collect(run)["status"] == 0
+    lost = len(committed.keys() - stored(run).keys())
+    tell(record_property, "a disk that is full, read-only or broken", rows_lost=lost)
     assert committed.items() <= stored(run).items()
     assert stored(run) == expected
     assert list(validate(run)) == []

@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.conftest import MockCollect
 from tests.faults.mock_collection import N_PROMPTS, N_SAMPLES
+from tests.faults.tally import Record, tell
 from toolkit.store import open_run
 from toolkit.store.layout import MANIFEST
 from toolkit.store.validate import validate
@@ -38,7 +39,11 @@ def whole(mock_collect: MockCollect, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.parametrize("moment", range(N_KILLS))
 def test_killed_at_any_moment_and_resumed_it_is_the_same_run(
-    moment: int, whole: tuple[Sequences, int], mock_collect: MockCollect, tmp_path: Path
+    moment: int,
+    whole: tuple[Sequences, int],
+    mock_collect: MockCollect,
+    tmp_path: Path,
+    record_property: Record,
 ) -> None:
     expected, n_events = whole
     run = tmp_path / "run"
@@ -49,6 +54,7 @@ def test_killed_at_any_moment_and_resumed_it_is_the_same_run(
     assert resumed["status"] == 0
     assert resumed["n_sequences"] == len(expected) - len(committed)
     after = stored(run)
+    tell(record_property, "SIGKILL in a collection", rows_lost=len(committed.keys() - after.keys()))
     assert committed.items() <= after.items()
     assert after == expected
     assert len(open_run(run).sequences_df()) == len(expected) == N_PROMPTS * (N_SAMPLES + 1)
@@ -57,7 +63,7 @@ def test_killed_at_any_moment_and_resumed_it_is_the_same_run(
 
 
 def test_one_run_killed_again_and_again_never_loses_a_row(
-    whole: tuple[Sequences, int], mock_collect: MockCollect, tmp_path: Path
+    whole: tuple[Sequences, int], mock_collect: MockCollect, tmp_path: Path, record_property: Record
 ) -> None:
     expected, n_events = whole
     run, committed, deaths = tmp_path / "run", Sequences(), 0
@@ -69,6 +75,8 @@ def test_one_run_killed_again_and_again_never_loses_a_row(
         if answer["status"] == 0:
             break
         deaths += 1
+    lost = len(expected.keys() - committed.keys())
+    tell(record_property, "SIGKILL again and again in one run", n=deaths, rows_lost=lost)
     assert deaths >= 3
     assert committed == expected
     assert list(validate(run)) == []

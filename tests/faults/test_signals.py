@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.tally import Record, tell
 from tests.faults.test_kill import stored
 from toolkit.cli.main import main
 from toolkit.collect import collector
@@ -48,13 +49,14 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_commits_what_was_finished(
-    number: signal.Signals, command: list[str], tmp_path: Path
+    number: signal.Signals, command: list[str], tmp_path: Path, record_property: Record
 ) -> None:
     with start(command) as process:
         assert process.stdout is not None
         seen = [process.stdout.readline() for _ in range(60)]  # lines of several sequences
         process.send_signal(number)
         errors = process.communicate()[1]
+    tell(record_property, "Ctrl-C and SIGTERM", tracebacks=errors.count("Traceback"))
     assert process.returncode == 1
     assert "interrupted; the same command goes on from here" in errors
     assert "Traceback" not in errors
