@@ -159,10 +159,15 @@ def test_a_selection_leaves_the_rest_out(run_path: Path) -> None:
     ("by", "metrics", "selection", "message"),
     [
         ("wrd", None, Selection(), "there is no span 'wrd' (did you mean word?); use one of token, segment,"),
-        ("token", ["mean_logprob"], Selection(), "a token has no 'mean_logprob'; use one of logprob,"),
+        (
+            "token",
+            ["mean_logprob"],
+            Selection(),
+            "a token has no statistic 'mean_logprob'; use one of logprob,",
+        ),
         ("sequence", ["confidence"], Selection(), "confidence"),
         ("sequence", ["jaccard_degree"], Selection(), "a prompt's samples"),
-        ("sequence", None, Selection(["no\x1b"]), "--prompt: 'no␛' is not in"),
+        ("sequence", None, Selection(["no\x1b"]), "prompts: 'no␛' is not in"),
         ("sequence", None, Selection(None, ["beam"]), "no sequence is selected"),
         ("sequence", None, Selection(None, None, [99]), "no sequence is selected"),
     ],
@@ -183,7 +188,9 @@ def test_the_least_confident_come_first_and_undefined_last(metric: str, rising: 
 
 
 def test_sorting_by_what_is_not_in_the_table_is_refused() -> None:
-    with pytest.raises(ToolkitError, match="--sort"):
+    with pytest.raises(
+        ToolkitError, match="cannot sort by 'perplexity', which is not in the table; name it in metrics"
+    ):
         least_confident_first(pd.DataFrame({"mean_logprob": [0.0]}), "sequence", "perplexity")
 
 

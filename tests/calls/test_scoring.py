@@ -80,7 +80,7 @@ def test_settings_reach_the_scoring(tiny_model: Any) -> None:
         (["Hi", "Ho"], " a", {}, r"completions: there are 0 for 2 prompts"),
         (["Hi", "Ho"], [" a", [" b", [5, 400]]], {}, r"completions\[1\]\[1\]: .* id 400"),
         ([], [], {}, "prompts: there is none"),
-        ("Hi", " a", {"top_logprobs": 99}, "--top-logprobs"),
+        ("Hi", " a", {"top_logprobs": 99}, "top_logprobs: 99"),
     ],
 )
 def test_what_is_wrong_is_named(

@@ -40,9 +40,9 @@ def test_a_good_run_is_0_and_says_so(run_path: Path, capsys: Captured) -> None:
     assert audit(run_path) == 0
     printed = capsys.readouterr()
     n = len(open_run(run_path).tokens_df())
-    assert f"1 sequences of {n} tokens, collected in float32, scored again in float32" in printed.out
+    assert f"1 sequence of {n} tokens, collected in float32, scored again in float32" in printed.out
     assert printed.out.endswith("no difference is over the tolerance of 0.001 nats\n")
-    assert "audit: 1/1 sequences" in printed.err
+    assert "audit: 1/1 sequence (" in printed.err
 
 
 def test_an_altered_run_is_1_and_names_the_token(altered: Path, capsys: Captured) -> None:

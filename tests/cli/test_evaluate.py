@@ -123,7 +123,7 @@ def test_where_all_are_right_one_line_warns(tmp_path: Path, capsys: Captured) ->
     assert main(["evaluate", str(run.path), "--json", *QUICK]) == 0
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
-    assert "all 3 units are right: AUROC, AUPRC and PRR are undefined" in captured.err
+    assert "3 units, all right: AUROC, AUPRC and PRR are undefined" in captured.err
     assert {row["auroc"] for row in json.loads(captured.out)} == {None}
     assert main(["evaluate", str(run.path), *QUICK]) == 0
 
@@ -131,7 +131,7 @@ def test_where_all_are_right_one_line_warns(tmp_path: Path, capsys: Captured) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--estimators", "mean_logprb"], "unknown estimator 'mean_logprb': did you mean mean_logprob"),
+        (["--estimators", "mean_logprb"], "there is no estimator 'mean_logprb' (did you mean mean_logprob"),
         (["--grader", "number"], "there are no grades by 'number': there are exact@"),
         (["--target", "best"], "there is no 'best'; use one of greedy, first, each, vote, mean"),
         (["--by", "field"], "nothing is graded by field: run toolkit grade"),
@@ -149,7 +149,7 @@ def test_what_cannot_be_is_one_line_and_status_2(
 def test_a_run_that_is_not_graded_says_what_comes_first(tmp_path: Path, capsys: Captured) -> None:
     run = make_answers(tmp_path / "run", [prompt("p", "Yes")], [greedy("p", "Yes", -0.1)])
     for verb in ("evaluate", "vote"):
-        assert f"run toolkit grade {run.path} --grader NAME first" in refused(capsys, verb, run.path)
+        assert f"run toolkit grade {run.path}, or toolkit.grade, first" in refused(capsys, verb, run.path)
 
 
 def test_no_text_can_break_a_markdown_table() -> None:

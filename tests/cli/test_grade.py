@@ -95,7 +95,7 @@ def test_answers_that_were_cut_off_are_warned_of(tmp_path: Path, capsys: Capture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--grader", "magic"], "unknown grader 'magic': give one of exact, contains, any_of, number"),
+        (["--grader", "magic"], "unknown grader 'magic': give one of exact, contains, any-of, number"),
         (["--grader", "exact", "--over", "al"], "there is no 'al': give sequence, answer, regex:PATTERN"),
         (["--grader", "exact", "--by", "word"], "there is no 'word'; use one of field"),
         (["--grader", "exact", "--set", "x"], "'x' is no setting; write NAME=VALUE"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,15 @@ def test_every_start_of_a_formula_is_quoted(start: str) -> None:
     assert ",-1.5" in text_of(frame, "csv", None)
 
 
+@given(st.lists(st.text(alphabet="'=+-@\t\nx", min_size=1, max_size=4), min_size=1, max_size=6))
+def test_the_texts_of_a_csv_come_back(texts: list[str]) -> None:
+    read = pd.read_csv(
+        io.StringIO(text_of(pd.DataFrame({"text": texts}), "csv", None)), dtype=str, keep_default_na=False
+    )
+    assert not any(cell.startswith(tuple("=+-@\t\n")) for cell in read["text"])
+    assert [cell[1:] if re.match(r"'+[=+\-@\t\r\n]", cell) else cell for cell in read["text"]] == texts
+
+
 def test_json_has_null_and_the_masked_value() -> None:
     rows = json.loads(text_of(FRAME, "json", None))
     assert rows == json_rows(FRAME)
@@ -109,6 +119,7 @@ def test_the_ending_of_the_file_says_the_format() -> None:
     assert chosen_format(None, None) == "table"
     assert chosen_format(None, Path("x.CSV")) == "csv"
     assert chosen_format(None, Path("x.txt")) == "table"
+    assert chosen_format(None, Path("x")) == "table"
     assert chosen_format("json", Path("x.csv")) == "json"
 
 
@@ -117,6 +128,12 @@ def test_outputs_that_cannot_be_are_refused(tmp_path: Path) -> None:
         chosen_format("parquet", None)
     with pytest.raises(ToolkitError, match="is a folder"):
         chosen_format(None, tmp_path)
+    with pytest.raises(
+        ToolkitError, match=r"'x\.xyz' has no ending .* \.txt, \.csv, \.json, \.parquet, or give"
+    ):
+        chosen_format(None, tmp_path / "x.xyz")
+    assert chosen_format("json", tmp_path / "x.xyz") == "json"
+    assert chosen_format(None, Path("/dev/null")) == "table"
     with pytest.raises(ToolkitError, match="no folder"):
         chosen_format(None, tmp_path / "none" / "x.csv")
 

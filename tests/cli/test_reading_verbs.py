@@ -188,52 +188,6 @@ def test_a_table_in_a_terminal_keeps_to_its_width(run_path: Path, monkeypatch: p
     assert "…" in terminal.getvalue()
 
 
-def test_show_prints_key_prompt_reference_text_and_legend(capsys: Captured, run_path: Path) -> None:
-    text = shown(capsys, "show", run_path, "--prompt", prompt_name(2), "--kind", "greedy")
-    assert text.startswith(f"{prompt_name(2)}  greedy 0  ")
-    assert f"prompt: What is {prompt_name(2)}?" in text
-    assert "right: Paris | paris" in text
-    assert text.splitlines()[-1] == "logprob (nats): ⟦text value⟧ marks below -2"
-
-
-def test_show_keeps_to_the_limit_and_says_so(capsys: Captured, run_path: Path) -> None:
-    text = shown(capsys, "show", run_path, "--limit", 2, "--sort", "mean_logprob")
-    assert text.count("prompt: ") == 2
-    assert text.splitlines()[-1] == "2 of 15 sequences; --limit N shows more"
-    order = summary_df(open_run(run_path), "sequence").sort_values("mean_logprob")
-    assert text.startswith(f"{order['prompt_id'].iloc[0]}  {order['kind'].iloc[0]} ")
-
-
-@pytest.mark.parametrize(
-    ("by", "metric"),
-    [("token", "entropy"), ("segment", "max_entropy"), ("word", "min_prob"), ("sequence", "perplexity")],
-)
-def test_show_colours_the_whole_text_at_each_grain(
-    capsys: Captured, run_path: Path, by: str, metric: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLORTERM", "truecolor")
-    text = shown(capsys, "show", run_path, "--by", by, "--metric", metric, "--color", "always", "--limit", 99)
-    plain = ESCAPE.sub("", text)
-    assert "\x1b[38;2;" in text
-    assert f"{metric}" in plain.splitlines()[-1]
-    for written in summary_df(open_run(run_path), "sequence")["text"]:
-        assert written.replace("\n", "↵\n  ") in plain
-
-
-def test_show_in_a_pipe_has_no_escapes(capsys: Captured, run_path: Path) -> None:
-    assert "\x1b" not in shown(capsys, "show", run_path)
-
-
-def test_show_lists_the_alternatives(capsys: Captured, run_path: Path) -> None:
-    text = shown(capsys, "show", run_path, "--alternatives", "--prompt", prompt_name(0), "--sample", 3)
-    lines = [line for line in text.splitlines() if re.match(r" +\d+  '", line)]
-    (row,) = summary_df(open_run(run_path), "sequence").query(
-        f"prompt_id == '{prompt_name(0)}' and sample_index == 3"
-    )["n_tokens"]
-    assert len(lines) == row
-    assert all(line.count(" %") == 5 for line in lines)
-
-
 def test_hostile_ids_and_text_are_shown_and_never_obeyed(capsys: Captured, tmp_path: Path) -> None:
     path = made(tmp_path / "run", "a\x1b[31mb\u202e")
     for verb in (["show"], ["summarize"], ["summarize", "--by", "token"], ["status"]):
@@ -244,7 +198,12 @@ def test_hostile_ids_and_text_are_shown_and_never_obeyed(capsys: Captured, tmp_p
 def test_compact_merges_and_says_so(capsys: Captured, tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", batch=4)
     before = summary_df(open_run(path), "token")
-    assert "parts before" in shown(capsys, "compact", path)
+    (status,) = json.loads(shown(capsys, "status", path, "--json"))
+    n_files = len(list(path.rglob("*.parquet")))
+    printed = shown(capsys, "compact", path)
+    assert printed == f"{path}: {status['parts']} parts before, 1 after; {n_files} files before, 6 after\n"
+    assert "parts       1, " in shown(capsys, "status", path)
+    assert f"{path}: 1 part before, 1 after; 6 files before, 6 after" in shown(capsys, "compact", path)
     assert len(open_run(path).parts()) == 1
     pd.testing.assert_frame_equal(summary_df(open_run(path), "token"), before)
 
@@ -281,7 +240,6 @@ def test_validate_says_that_all_holds_or_names_file_and_rule(capsys: Captured, t
             ["summarize", "RUN", "--by", "word", "--metrics", "number_of_classes"],
             "statistic of a prompt's samples",
         ),
-        (["show", "RUN", "--by", "window:4"], "--by: window cannot be used here; use one of token, segment,"),
         (["summarize", "RUN", "--limit", "0"], "--limit: 0 is below 1"),
         (["summarize", "RUN", "--limit", "-3"], "--limit: -3 is below 1"),
         (["summarize", "RUN", "--metrics", ","], "--metrics: no name is given"),
@@ -289,8 +247,22 @@ def test_validate_says_that_all_holds_or_names_file_and_rule(capsys: Captured, t
         (["summarize", "RUN", "--metrics", "min_k_percent(0.1"], "min_k_percent"),
         (["summarize", "RUN", "--metrics", "min_k_percent(__import__('os'))"], "min_k_percent"),
         (["summarize", "RUN", "--metrics", "min_k_percent(2)"], "k=2"),
-        (["summarize", "RUN", "--sort", "warmth"], "warmth"),
-        (["summarize", "RUN", "--by", "token", "--sort", "mean_logprob"], "a token has no 'mean_logprob'"),
+        (
+            ["summarize", "RUN", "--sort", "warmth"],
+            "there is no estimator 'warmth'; toolkit summarize --list, or",
+        ),
+        (
+            ["summarize", "RUN", "--metrics", "mean_logprb"],
+            "there is no estimator 'mean_logprb' (did you mean mean_logprob",
+        ),
+        (
+            ["summarize", "RUN", "-o", "x.xyz"],
+            "--output: 'x.xyz' has no ending that says its format; use one",
+        ),
+        (
+            ["summarize", "RUN", "--by", "token", "--sort", "mean_logprob"],
+            "a token has no statistic 'mean_logprob'",
+        ),
         (["summarize", "RUN", "--format", "xml"], "--format: there is no 'xml'; use one of table, csv,"),
         (["summarize", "RUN", "--format", "parquet"], "--format parquet"),
         (["summarize", "RUN", "-o", "no/such/x.csv"], "--output: there is no folder 'no/such'"),
@@ -299,12 +271,6 @@ def test_validate_says_that_all_holds_or_names_file_and_rule(capsys: Captured, t
         (["summarize", "RUN", "--sample", "-1"], "--sample: -1 is below 0"),
         (["summarize", "RUN", "--sample", "99"], "no sequence is selected"),
         (["summarize", "nowhere"], "no run at nowhere"),
-        (["show", "RUN", "RUN"], "there is no place for"),
-        (["show", "RUN", "--metric", "warmth"], "--metric: no scale for 'warmth'; use one of logprob,"),
-        (["show", "RUN", "--by", "segment", "--metric", "logprob"], "use one of mean_logprob,"),
-        (["show", "RUN", "--color", "red"], "--color: there is no 'red'"),
-        (["show", "RUN", "--limit", "many"], "--limit: 'many' is not a whole number"),
-        (["show", "nowhere"], "no run at nowhere"),
         (["status", "nowhere"], "no run at nowhere"),
         (["status", "/dev/null"], "no run at /dev/null"),
         (["compact", "nowhere"], "no run at nowhere"),

@@ -253,7 +253,7 @@ def test_another_model_or_tokenizer_is_refused(collected: Path, tiny_model: Any)
     check_same_model(manifest, tiny_model)
     for what, part in (("model", {"weights_hash": "x"}), ("tokenizer", {"tokenizer_hash": "x"})):
         hashes = {"weights_hash": tiny_model.weights_hash, "tokenizer_hash": tiny_model.tokenizer_hash}
-        with pytest.raises(ToolkitError, match=f"collected with another {what} .*--model.*--force"):
+        with pytest.raises(ToolkitError, match=f"collected with another {what} .* as model, .* with force"):
             check_same_model(manifest, SimpleNamespace(name="m", **{**hashes, **part}))  # type: ignore[arg-type]
     with pytest.raises(ToolkitError, match="another model"):
         check_same_model(replace(manifest, model={}), tiny_model)

@@ -111,7 +111,7 @@ def test_the_same_samples_at_once_and_bit_by_bit(collected: Collect, run_path: P
 def test_other_settings_are_refused_with_the_difference(collected: Collect, run_path: Path) -> None:
     collected(1)
     before = ids_of(run_path)
-    with pytest.raises(ToolkitError, match=r"sampler\.temperature: 1\.0 -> 0\.5.*--overwrite"):
+    with pytest.raises(ToolkitError, match=r"sampler\.temperature: 1\.0 -> 0\.5.*with overwrite"):
         collected(1, sampler=Sampler(0.5))
     assert ids_of(run_path) == before
 
@@ -258,15 +258,15 @@ def test_a_beam_search_that_found_fewer_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"num_samples": 0}, "--num-samples"),
-        ({"num_samples": -1}, "--num-samples"),
-        ({"num_samples": 2, "sampler": Sampler(0.0)}, "--temp"),
-        ({"max_tokens": 0}, "--max-tokens"),
-        ({"top_logprobs": 21}, "--top-logprobs"),
-        ({"top_logprobs": -1}, "--top-logprobs"),
-        ({"seed": -1}, "--seed"),
-        ({"seed": 2**63}, "--seed"),
-        ({"beam": BeamSettings(2), "stop": ("x",)}, "--stop"),
+        ({"num_samples": 0}, "samples: 0"),
+        ({"num_samples": -1}, "samples: -1"),
+        ({"num_samples": 2, "sampler": Sampler(0.0)}, "samples: 2 at temperature 0"),
+        ({"max_tokens": 0}, "max_tokens: 0"),
+        ({"top_logprobs": 21}, "top_logprobs: 21"),
+        ({"top_logprobs": -1}, "top_logprobs: -1"),
+        ({"seed": -1}, "seed: -1"),
+        ({"seed": 2**63}, "seed: 9"),
+        ({"beam": BeamSettings(2), "stop": ("x",)}, "leave out stop or beams"),
     ],
 )
 def test_settings_out_of_range_are_named(settings: dict[str, Any], named: str) -> None:

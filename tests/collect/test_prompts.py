@@ -69,12 +69,12 @@ def test_a_mapping_renames_fields_and_keeps_what_it_displaces(tmp_path: Path) ->
 
 def test_a_mapping_that_no_line_has_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, {"prompt": "Hi"})
-    assert "--map reference='answer'" in refused(path, mapping={"reference": "answer"})
+    assert "map reference='answer'" in refused(path, mapping={"reference": "answer"})
 
 
 @pytest.mark.parametrize("pair", ["reference", "=answer", "reference=", "answers=x", ""])
 def test_a_mapping_that_is_not_field_equals_name_is_refused(pair: str) -> None:
-    with pytest.raises(ToolkitError, match=r"^--map: "):
+    with pytest.raises(ToolkitError, match=r"^map: "):
         parse_mapping([pair], FIELDS)
     with pytest.raises(ToolkitError, match="twice"):
         parse_mapping(["id=a", "id=b"], FIELDS)
@@ -84,7 +84,7 @@ def test_a_limit_stops_before_what_follows(tmp_path: Path) -> None:
     path = write(tmp_path, {"prompt": "a"}, {"prompt": "b"}, b"not JSON")
     assert [prompt.prompt for prompt in read_prompts(path, limit=2)] == ["a", "b"]
     assert "questions.jsonl:3:" in refused(path, limit=3)
-    assert "--limit" in refused(path, limit=0)
+    assert "limit: 0" in refused(path, limit=0)
 
 
 def test_carriage_returns_before_newlines_are_taken(tmp_path: Path) -> None:

@@ -253,9 +253,7 @@ def test_a_prompt_whose_tokens_change_is_refused_with_joint(tiny_model: Any, tmp
     lines = [{"prompt": "The capi", "completion": "tal of France"}]
     apart = plans_of(tiny_model, tmp_path, lines, render=bare())
     assert len(apart[0].completions) == 1
-    with pytest.raises(
-        ToolkitError, match=r"given\.jsonl:1: tokenised with its completion.*leave out --joint"
-    ):
+    with pytest.raises(ToolkitError, match=r"given\.jsonl:1: tokenised with its completion.*leave out joint"):
         plans_of(tiny_model, tmp_path, lines, joint=True, render=bare())
 
 
@@ -302,7 +300,7 @@ def test_what_does_not_fit_the_run_is_refused_and_changes_nothing(
 ) -> None:
     start([LEGS, PARIS])
     before = open_run(run_path).tokens_df()
-    with pytest.raises(ToolkitError, match=f"{named}.*--overwrite"):
+    with pytest.raises(ToolkitError, match=f"{named}.*with overwrite"):
         start(lines, **settings)
     assert open_run(run_path).tokens_df().equals(before)
     with pytest.raises(ToolkitError, match="already holds a run"):
@@ -462,7 +460,7 @@ def test_without_an_end_token_none_can_be_added(tiny_model: Any) -> None:
         **{**vars(tiny_model), "end_ids": frozenset(), "vocabulary_size": 320, "context_length": 9}
     )
     completion = Completion("f:1", Prompt(0, 1), token_ids=(5,))
-    with pytest.raises(ToolkitError, match="--add-end: the model has no end token"):
+    with pytest.raises(ToolkitError, match="add_end: the model has no end token"):
         completion_tokens(model, SimpleNamespace(token_ids=[3]), completion, ScoreSettings(add_end=True))  # type: ignore[arg-type]
     own = replace(tiny_model, more_end_ids=frozenset({0, 1}))
     (_, end) = completion_tokens(own, SimpleNamespace(token_ids=[3]), completion, ScoreSettings(add_end=True))  # type: ignore[arg-type]
@@ -470,5 +468,5 @@ def test_without_an_end_token_none_can_be_added(tiny_model: Any) -> None:
 
 
 def test_alternatives_out_of_range_are_named() -> None:
-    with pytest.raises(ToolkitError, match="--top-logprobs"):
+    with pytest.raises(ToolkitError, match="top_logprobs"):
         ScoreSettings(top_logprobs=21)

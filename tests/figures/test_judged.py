@@ -212,7 +212,7 @@ def test_where_all_are_right_or_nothing_is_graded_it_is_said(tmp_path: Path) -> 
     prompts = [prompt("a", "Yes"), prompt("b")]
     made = make_answers(tmp_path / "none", prompts, [greedy("b", "Yes", -1.0), sample("a", 0, "Yes", -1.0)])
     grade(made, "exact")
-    with pytest.raises(ToolkitError, match="none of its 1 answers is graded"):
+    with pytest.raises(ToolkitError, match="none of its 1 answer is graded"):
         prepare(made, "reliability")
 
 

@@ -211,7 +211,7 @@ def test_best_possible_is_never_below_what_is_reached() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [((0,), "--beams"), ((2, float("nan")), "--length-penalty"), ((2, 1.0, False, 3), "--beams-returned")],
+    [((0,), "beams: 0"), ((2, float("nan")), "length_penalty: nan"), ((2, 1.0, False, 3), "n_returned: 3")],
 )
 def test_wrong_settings_are_named(arguments, named: str) -> None:
     with pytest.raises(ToolkitError, match=named):
@@ -219,5 +219,5 @@ def test_wrong_settings_are_named(arguments, named: str) -> None:
 
 
 def test_too_few_rows_are_refused() -> None:
-    with pytest.raises(ToolkitError, match="--batch-size"):
+    with pytest.raises(ToolkitError, match="batch_size: 3"):
         search(hashed_logits(), {"p": [1]}, 4, slots=3)

@@ -135,7 +135,7 @@ def test_given_tokens_have_the_logprobs_of_reading_at_once(
         (ConcatenateKVCache(), "ConcatenateKVCache cannot be batched"),
         (CacheList(KVCache(), ChunkedKVCache(8)), "ChunkedKVCache cannot be batched"),
         (RotatingKVCache(8, keep=4), "RotatingKVCache keeps the first 4 tokens"),
-        (CacheList(KVCache(), RotatingKVCache(8, keep=1)), "RotatingKVCache keeps the first 1 tokens"),
+        (CacheList(KVCache(), RotatingKVCache(8, keep=1)), "RotatingKVCache keeps the first 1 token,"),
     ],
 )
 def test_caches_that_cannot_be_batched_are_refused_by_name(cache: Any, named: str) -> None:

@@ -218,7 +218,7 @@ def test_where_all_are_the_same_metrics_are_undefined_and_one_line_says_so(
     assert [said in note and "AUROC" in note for note in result.notes] == [True]
     assert result.frame[["auroc", "auprc", "prr", "auroc_low"]].isna().all(axis=None)
     assert result.frame.set_index("estimator").loc["mean_prob", "brier"] >= 0
-    with pytest.warns(UserWarning, match=f"all 4 units are {said}"):
+    with pytest.warns(UserWarning, match=f"4 units, all {said}"):
         toolkit.evaluate(run, bootstrap=0)
 
 
@@ -228,7 +228,7 @@ def test_units_that_are_not_graded_are_left_out_and_told(tmp_path: Path) -> None
         writer.add_prompts([prompt("new", "Yes")])
         add_answers(writer, [greedy("new", "Yes", -0.5)])
     result = evaluate_run(open_run(run.path), Question(bootstrap=0))
-    assert result.notes == [f"{run.path}: 1 of {N_PROMPTS + 1} units are not graded and left out"]
+    assert result.notes == [f"{run.path}: not graded, and left out: 1 of {N_PROMPTS + 1} units"]
     assert set(result.frame["n_ungraded"]) == {1}
     assert result.frame["n"].max() == N_PROMPTS
 
@@ -240,7 +240,7 @@ def test_where_nothing_of_a_target_is_graded_every_metric_is_undefined(tmp_path:
         add_answers(writer, [sample("p0", 0, text, -1.0)])
     later = open_run(run.path)
     result = evaluate_run(later, Question(by="field", target="greedy", bootstrap=10))
-    assert "all 1 units are right" in result.notes[0]
+    assert "1 unit, all right" in result.notes[0]
     of_samples = evaluate_run(later, Question(by="field", target="each", bootstrap=10))
     assert of_samples.notes == [f"{run.path}: no unit is graded: every metric is undefined"]
     assert of_samples.frame["n"].max() == 0
@@ -272,7 +272,9 @@ def test_graded_qualities_have_what_needs_no_right_and_wrong(tmp_path: Path) -> 
 
 def test_a_run_must_be_graded_first(tmp_path: Path) -> None:
     run = make_answers(tmp_path / "run", PROMPTS, ANSWERS)
-    with pytest.raises(ToolkitError, match=r"nothing is graded: run toolkit grade .* --grader NAME first"):
+    with pytest.raises(
+        ToolkitError, match=r"nothing is graded: run toolkit grade .*, or toolkit\.grade, first"
+    ):
         toolkit.evaluate(run)
     grade(run, "exact")
     with pytest.raises(ToolkitError, match="nothing is graded by field: run toolkit grade"):
@@ -284,7 +286,7 @@ def test_a_run_must_be_graded_first(tmp_path: Path) -> None:
     [
         ({"grader": "number"}, "there are no grades by 'number': there are exact@"),
         ({"target": "best"}, "there is no 'best': give one of greedy, first, each, vote, mean"),
-        ({"estimators": ["mean_logprb"]}, "unknown estimator 'mean_logprb': did you mean mean_logprob"),
+        ({"estimators": ["mean_logprb"]}, r"there is no estimator 'mean_logprb' \(did you mean mean_logprob"),
         ({"over": "anser"}, "there is no 'anser': give sequence"),
         ({"by": "word"}, "there is no 'word': give field"),
         ({"bootstrap": -1}, "bootstrap is -1"),

@@ -98,7 +98,7 @@ def test_a_run_that_is_not_graded_gets_probabilities_too(run: Run, tmp_path: Pat
     [
         ("mean_logprob", "temperature", "temperature takes probabilities, and mean_logprob is none"),
         ("mean_prob", "magic", "unknown recalibration 'magic': give one of isotonic"),
-        ("mean_prb", "platt", "unknown estimator 'mean_prb'"),
+        ("mean_prb", "platt", "there is no estimator 'mean_prb'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(run: Run, estimator: str, method: str, message: str) -> None:

@@ -120,7 +120,7 @@ def test_a_run_without_samples_or_grades_cannot_vote(tmp_path: Path) -> None:
     with pytest.raises(ToolkitError, match="nothing is graded"):
         vote_df(run, Election())
     grade(run, "exact")
-    with pytest.raises(ToolkitError, match="no samples to vote: collect with --num-samples"):
+    with pytest.raises(ToolkitError, match="no samples to vote: collect some first"):
         vote_df(run, Election())
 
 

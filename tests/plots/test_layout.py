@@ -109,6 +109,8 @@ def test_an_axes_shares_its_figure_with_others() -> None:
         grid = ax.figure.add_gridspec(2, 4)
         assert size_in_inches(ax.figure.add_subplot(grid[0, 1:3])) == (4.0, 3.0)
         assert size_in_inches(ax.figure.add_axes((0.1, 0.1, 0.5, 0.25))) == pytest.approx((4.0, 1.5))
+        uneven = ax.figure.add_gridspec(2, 2, height_ratios=[1, 3], width_ratios=[3, 1])
+        assert size_in_inches(ax.figure.add_subplot(uneven[1, 1])) == (2.0, 4.5)
         ax.remove()
 
 

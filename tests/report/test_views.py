@@ -19,7 +19,7 @@ from tests.store.factory import (
 )
 from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES
 from toolkit.records import SequenceRecord
-from toolkit.report.views import SequenceView, question, sequence_views
+from toolkit.report.views import SequenceView, has_gaps, question, sequence_views
 from toolkit.store import RunWriter, open_run
 
 RECORDS = {record.key: record for record in make_records()}
@@ -93,13 +93,13 @@ def test_a_sequence_is_one_piece(run_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["word", "sentence", "line", "field", "answer", "regex:[a-m]+"])
-def test_spans_keep_the_text_and_what_is_between_them_has_no_value(run_path: Path, by: str) -> None:
+def test_spans_keep_the_text_and_what_is_between_them_has_the_value_none(run_path: Path, by: str) -> None:
     found, frame = views(run_path, by, "min_prob"), open_run(run_path).spans_df(by, ["min_prob"])
     rows = frame.set_index(["prompt_id", "kind", "sample_index"])
     for key, record in RECORDS.items():
         assert joined(found[key]) == record.alignment.text
         own = rows[rows.index == key]
-        marked = [piece for piece in found[key].pieces if not math.isnan(piece.value)]
+        marked = [piece for piece in found[key].pieces if piece.value is not None]
         assert marked == list(zip(own["text"], own["min_prob"], strict=True))
 
 
@@ -120,6 +120,8 @@ def test_tokens_come_with_what_else_was_likely(run_path: Path) -> None:
             ids = statistics.alternative_ids[i].tolist()
             assert [a.text for a in token.alternatives] == [VOCABULARY[j][1] for j in ids]
             assert [a.logprob for a in token.alternatives] == statistics.alternative_logprobs[i].tolist()
+            chosen = RECORDS[key].token_ids[i]
+            assert [a.is_chosen for a in token.alternatives] == [j == chosen for j in ids]
 
 
 def test_tokens_past_a_stop_string_are_not_shown(tmp_path: Path) -> None:
@@ -138,8 +140,15 @@ def test_only_the_wanted_sequences_are_read(run_path: Path) -> None:
     key = (prompt_name(1), "greedy", 0)
     found = sequence_views(open_run(run_path), [key], "token", "constrained_logprob", TOKEN_SCALES["logprob"])
     assert list(found) == [key]
-    assert all(math.isnan(piece.value) for piece in found[key].pieces)
+    assert all(piece.value is not None and math.isnan(piece.value) for piece in found[key].pieces)
+    assert has_gaps(found[key])
     assert found[key].tokens == []
+
+
+def test_text_that_is_in_no_span_is_no_gap(run_path: Path) -> None:
+    found = views(run_path, "regex:@@", "mean_logprob")
+    assert not any(map(has_gaps, found.values()))
+    assert all(piece.value is None for view in found.values() for piece in view.pieces)
 
 
 def test_the_question_is_the_last_message_of_the_user_else_the_text() -> None:
@@ -150,4 +159,5 @@ def test_the_question_is_the_last_message_of_the_user_else_the_text() -> None:
     ]
     assert question({"messages": json.dumps(messages), "text": "x"}) == "last"
     assert question({"messages": json.dumps(messages[2:]), "text": "x"}) == "x"
+    assert question({"messages": messages, "text": "x"}) == "last"
     assert question({"messages": None, "text": "x"}) == "x"

@@ -56,6 +56,28 @@ def test_iteration_can_be_narrowed(path: Path) -> None:
     assert rows.num_rows == sum(len(r.token_ids) for r in make_records() if r.prompt_id == prompt_name(2))
 
 
+@pytest.mark.parametrize(
+    ("table", "filters", "message"),
+    [
+        ("prompts", {"kinds": ["greedy"]}, "kinds: prompts has no column kind to choose by"),
+        ("prompt_tokens", {"kinds": "greedy"}, "kinds: prompt_tokens has no column kind"),
+        ("vocabulary", {"prompts": ["x"]}, "prompts: vocabulary has no column prompt_id"),
+        ("vocabulary", {"kinds": "greedy"}, "kinds: vocabulary has no column kind"),
+    ],
+)
+def test_what_a_table_cannot_be_narrowed_by_is_refused(
+    path: Path, table: str, filters: dict, message: str
+) -> None:
+    run = open_run(path)
+    for read in (run.load, lambda *a, **b: list(run.iter_row_groups(*a, **b))):
+        with pytest.raises(ToolkitError, match=message) as caught:
+            read(table, **filters)
+        assert not isinstance(caught.value, DataFault)
+    if "prompts" in filters:
+        with pytest.raises(ToolkitError, match=message):
+            run.refuse_large(table, schemas.TABLES[table].names, filters["prompts"])
+
+
 def test_row_groups_without_a_wanted_prompt_are_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[list[int]] = []
     original = pq.ParquetFile.read_row_groups

@@ -237,7 +237,7 @@ def test_a_lost_part_is_missed_by_the_counts_of_its_session(run: Run) -> None:
     (finding,) = validate(run.path)
     assert (finding.rule, finding.message) == (
         "counts",
-        "its sessions committed 6 sequences, and 0 are stored",
+        "its sessions committed 6 sequences, and the run holds 0",
     )
 
 

@@ -480,7 +480,7 @@ def test_overwrite_replaces_a_run_and_leaves_other_files(tmp_path: Path) -> None
     run = make_run(tmp_path / "run")
     (run / "notes.txt").write_text("mine")
     other = make_manifest(content_config={"model": "other"})
-    with pytest.raises(ToolkitError, match="--overwrite with --shard"):
+    with pytest.raises(ToolkitError, match="overwrite with shard"):
         RunWriter.create(run, other, overwrite=True, shard=Shard(0, 2))
     with RunWriter.create(run, other, overwrite=True) as writer:
         assert writer.keys == set()

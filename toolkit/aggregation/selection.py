@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from toolkit.characters import count
 from toolkit.errors import DataFault
 from toolkit.stats.ranges import Ranges
 from toolkit.store.blocks import cuts
@@ -76,8 +77,8 @@ class Block:
         self.offsets = np.cumsum(self.counts) - self.counts
         if self.counts.sum() != self.tokens.num_rows:
             raise DataFault(
-                f"{self.sequences.num_rows} sequences have {self.counts.sum()} tokens, and the tokens table "
-                f"{self.tokens.num_rows} of them: run toolkit validate"
+                f"{count(self.sequences.num_rows, 'sequence')} should have {count(self.counts.sum(), 'token')}, "
+                f"and the tokens table has {self.tokens.num_rows:,}: run toolkit validate"
             )
         self.columns = {name: _floats(self.tokens[name]) for name in inputs - {ALTERNATIVES}}
         if ALTERNATIVES in inputs:

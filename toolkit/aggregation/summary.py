@@ -19,7 +19,7 @@ from toolkit.aggregation.frames import to_pandas
 from toolkit.aggregation.selection import EVERYTHING, KEY, Block, Selection, read_blocks
 from toolkit.aggregation.span_tables import DEFAULT_METRICS, Measure, span_table
 from toolkit.characters import quoted
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 from toolkit.spans import SpanKind, UserFinder, span_kind
 from toolkit.store.keys import in_key_order
 
@@ -133,7 +133,9 @@ def least_confident_first(frame: pd.DataFrame, by: str | UserFinder | SpanKind, 
         estimator = stats.get(metric)
         column, higher_is_confident = estimator.label, estimator.higher_is_confident
     if column not in frame:
-        raise ToolkitError(f"--sort: {quoted(metric)} is not in the table; name it in --metrics")
+        raise ToolkitError(
+            f"cannot sort by {quoted(metric)}, which is not in the table; name it in {argument('metrics')}"
+        )
     return frame.sort_values(
         column, ascending=higher_is_confident, kind="stable", na_position="last", ignore_index=True
     )
@@ -161,7 +163,7 @@ def _renamed(kind: SpanKind) -> dict[str, str]:
 
 def _token_metric(name: str) -> str:
     if name not in TOKEN_METRICS:
-        raise ToolkitError(f"--metrics: a token has no {quoted(name)}; use one of {', '.join(TOKEN_METRICS)}")
+        raise ToolkitError(f"a token has no statistic {quoted(name)}; use one of {', '.join(TOKEN_METRICS)}")
     return name
 
 
@@ -169,13 +171,18 @@ def _check_prompts(run: Run, selection: Selection) -> None:
     known = set(run.load("prompts", "prompt_id")["prompt_id"].to_pylist()) if selection.prompts else set()
     for prompt in selection.prompts or ():
         if prompt not in known:
-            raise ToolkitError(f"--prompt: {quoted(prompt)} is not in {run.path}; toolkit show lists ids")
+            raise ToolkitError(
+                f"{argument('prompts')}: {quoted(prompt)} is not in {run.path}; toolkit show lists ids"
+            )
 
 
 def _check_selected(run: Run, selection: Selection) -> None:
     """Raise a ToolkitError where no sequence is selected; one without any span of a kind is no error."""
     if not any(True for _ in read_blocks(run, set(), selection, segments=False)):
-        raise ToolkitError(f"{run.path}: no sequence is selected; name other --prompt, --kind or --sample")
+        raise ToolkitError(
+            f"{run.path}: no sequence is selected; "
+            f"name other {argument('prompts')}, {argument('kinds')} or {argument('samples')}"
+        )
 
 
 def _token_frame(run: Run, columns: Sequence[str], selection: Selection, include_end: bool) -> pd.DataFrame:

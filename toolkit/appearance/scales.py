@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from toolkit.characters import quoted
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 
 
 class Scale(NamedTuple):
@@ -75,5 +75,7 @@ def scale_of(metric: str, scales: dict[str, Scale]) -> Scale:
         There is none of that name; the message lists those there are.
     """
     if metric not in scales:
-        raise ToolkitError(f"--metric: no scale for {quoted(metric)}; use one of {', '.join(scales)}")
+        raise ToolkitError(
+            f"{argument('metric')}: no scale for {quoted(metric)}; use one of {', '.join(scales)}"
+        )
     return scales[metric]

@@ -141,7 +141,8 @@ def generate(
     generator = _generator(model, settings, batch_size, hooks)
     records = render_given(model, as_list(prompts), system_prompt, chat_template)
     steps = generator.run(list(missing_sequences(records, settings, ())))
-    return make_result(records, [record for step in steps for record in step.records])
+    found = [record for step in steps for record in step.records]
+    return make_result(records, found, model.token_bytes.literal)
 
 
 def stream(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Sequence_
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +26,18 @@ class Sequence:
         The end token is one of the generated ones.
     record : SequenceRecord
         All that is known of it, as it would be stored.
+    literals : Mapping
+        What a person reads for the ids of its tokens and of their alternatives.
     """
 
     prompt_token_ids: tuple[int, ...]
     record: SequenceRecord
+    literals: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        from toolkit.report.notebook import sequence_html
+
+        return sequence_html(self)
 
     @cached_property
     def generated_token_ids(self) -> tuple[int, ...]:
@@ -77,6 +86,11 @@ class Generation:
     prompt: PromptRecord
     sequences: tuple[Sequence, ...]
 
+    def _repr_html_(self) -> str:
+        from toolkit.report.notebook import generation_html
+
+        return generation_html(self)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -92,6 +106,11 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result of shape (n_samples, n_prompts, n_tokens) = {self.shape}"
+
+    def _repr_html_(self) -> str:
+        from toolkit.report.notebook import result_html
+
+        return result_html(self)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -136,15 +155,28 @@ class Result:
         return array
 
 
-def make_result(prompts: Sequence_[PromptRecord], records: Sequence_[SequenceRecord]) -> Result:
-    """Sort records under their prompts."""
+def make_result(
+    prompts: Sequence_[PromptRecord], records: Sequence_[SequenceRecord], literal: Callable[[int], str]
+) -> Result:
+    """Sort records under their prompts; `literal` gives what a person reads for a token id."""
     grouped: dict[str, list[SequenceRecord]] = {prompt.prompt_id: [] for prompt in prompts}
     for record in records:
         grouped[record.prompt_id].append(record)
-    return Result(tuple(_generation(prompt, grouped[prompt.prompt_id]) for prompt in prompts))
+    literals = {token_id: literal(token_id) for token_id in _token_ids(records)}
+    return Result(tuple(_generation(prompt, grouped[prompt.prompt_id], literals) for prompt in prompts))
 
 
-def _generation(prompt: PromptRecord, records: list[SequenceRecord]) -> Generation:
+def _token_ids(records: Sequence_[SequenceRecord]) -> list[int]:
+    """Every id that occurs, as a token or an alternative; -1 stands for none."""
+    found = [ids.ravel() for one in records for ids in (one.token_ids, one.statistics.alternative_ids)]
+    return (
+        [token_id for token_id in np.unique(np.concatenate(found)).tolist() if token_id >= 0] if found else []
+    )
+
+
+def _generation(
+    prompt: PromptRecord, records: list[SequenceRecord], literals: Mapping[int, str]
+) -> Generation:
     ids = tuple(prompt.token_ids.tolist())
     ordered = sorted(records, key=lambda record: (record.kind, record.sample_index))
-    return Generation(prompt, tuple(Sequence(ids, record) for record in ordered))
+    return Generation(prompt, tuple(Sequence(ids, record, literals) for record in ordered))

@@ -9,6 +9,7 @@ import numpy as np
 
 from toolkit.calls.prompts import Prompt, as_given, as_list, is_one
 from toolkit.calls.results import Result, make_result
+from toolkit.characters import count
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def score(
         tokens = [completion_tokens(model, record, completion, settings) for completion in of_prompt]
         plans.append(ScoringPlan(record, [completion.where for completion in of_prompt], tokens))
     steps = scored(model, make_scorer(model, top_logprobs), plans)
-    return make_result(records, [record for step in steps for record in step.records])
+    found = [record for step in steps for record in step.records]
+    return make_result(records, found, model.token_bytes.literal)
 
 
 def _completions(prompts: list[FilePrompt], completions: Any, alone: bool) -> list[list[Completion]]:
@@ -93,7 +95,8 @@ def _completions(prompts: list[FilePrompt], completions: Any, alone: bool) -> li
     several = [] if isinstance(completions, str) else list(completions)
     if len(several) != len(prompts):
         raise ToolkitError(
-            f"completions: there are {len(several)} for {len(prompts)} prompts; give one, or a list, for each"
+            f"completions: there are {len(several)} for {count(len(prompts), 'prompt')}; "
+            "give one, or a list, for each"
         )
     return [
         _of_prompt(prompt, own, f"completions[{index}]")

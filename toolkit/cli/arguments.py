@@ -13,6 +13,12 @@ from typing import Any, NoReturn
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
 
+OTHER_NAMES = {  # arguments in Python whose option has another name
+    "temperature": "temp",
+    "samples": "num_samples",
+    "n_returned": "beams_returned",
+    "extra_eos_tokens": "extra_eos_token",
+}
 LARGEST = 2**31 - 1  # of a count: token and sample indices are stored in 32 bits
 
 
@@ -46,6 +52,13 @@ class Parser(argparse.ArgumentParser):
         name = argument.partition("=")[0]
         near = get_close_matches(name, self._option_string_actions, n=1)
         return f"there is no option {quoted(name)}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def option_of(parser: argparse.ArgumentParser, name: str) -> str:
+    """How a parser's option for an argument of the library is spelled; the name itself where there is none."""
+    options = {action.dest: action.option_strings for action in parser._actions if action.option_strings}
+    spellings = options.get(name) or options.get(OTHER_NAMES.get(name, ""))
+    return max(spellings, key=len) if spellings else name
 
 
 def integer(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:

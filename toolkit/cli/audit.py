@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.characters import quoted, visible
+from toolkit.characters import count, quoted, visible
 from toolkit.cli.arguments import add_json, add_runs, non_negative_float, positive_int
 from toolkit.errors import ToolkitError
 
@@ -99,7 +99,7 @@ def _as_text(path: Path, result: AuditResult) -> str:
     rows = [(name, *map(_short, found)) for name, found in result.differences.items()]
     heads = ("differences", "values", "median", "mean", "p99", "largest")
     lines = [
-        f"{visible(str(path))}: {result.n_sequences:,} sequences of {result.n_tokens:,} tokens, "
+        f"{visible(str(path))}: {count(result.n_sequences, 'sequence')} of {count(result.n_tokens, 'token')}, "
         f"collected in {result.stored_dtype}, scored again in {result.scored_dtype}",
         text_table(heads, rows).rstrip("\n"),
     ]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolkit.characters import count
 from toolkit.cli.arguments import (
     non_negative_float,
     non_negative_int,
@@ -184,8 +185,9 @@ def _dry_run(args: argparse.Namespace, work: Work) -> int:
         print(json.dumps(facts))
     else:
         print(
-            f"{facts['prompts']:,} prompts (the longest of {longest:,} tokens), {total:,} sequences, "
-            f"{lacking:,} of them missing: at most {facts['most_tokens']:,} tokens to collect"
+            f"{count(facts['prompts'], 'prompt')} (the longest of {count(longest, 'token')}), "
+            f"{count(total, 'sequence')}, {lacking:,} of them missing: "
+            f"at most {count(facts['most_tokens'], 'token')} to collect"
         )
     return 0
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from toolkit.characters import count
 from toolkit.cli.arguments import add_json, non_negative_int, positive_int
 from toolkit.errors import ToolkitError
 
@@ -108,13 +109,13 @@ def report(verb: str, args: argparse.Namespace, outcome: Outcome) -> int:
         print(json.dumps({"run": str(args.output), **vars(outcome)}))
     before = f" ({outcome.n_before:,} were there)" if outcome.n_before else ""
     print(
-        f"toolkit {verb}: {outcome.n_sequences:,} sequences of {outcome.n_tokens:,} tokens "
+        f"toolkit {verb}: {count(outcome.n_sequences, 'sequence')} of {count(outcome.n_tokens, 'token')} "
         f"in {outcome.seconds:.1f} s{before}: {args.output}",
         file=sys.stderr,
     )
     if outcome.n_errors:
         print(
-            f"toolkit {verb}: {outcome.n_errors:,} sequences ended by an error; "
+            f"toolkit {verb}: {count(outcome.n_errors, 'sequence')} ended by an error; "
             "see finish_reason and stop_reason in the table sequences",
             file=sys.stderr,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from toolkit.characters import visible
+from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_runs
 
 
@@ -18,10 +18,10 @@ def run(args: argparse.Namespace) -> int:
 
     for path in args.runs:
         done = compact(path)
-        kept = (
-            f"; {done.n_files_kept} replaced files stay until nobody reads the run"
-            if done.n_files_kept
-            else ""
+        replaced = count(done.n_files_kept, "replaced file")
+        kept = f"; until nobody reads the run, there are {replaced} more" if done.n_files_kept else ""
+        print(
+            f"{visible(str(path))}: {count(done.n_before, 'part')} before, {done.n_after:,} after; "
+            f"{count(done.n_files_before, 'file')} before, {done.n_files_after:,} after{kept}"
         )
-        print(f"{visible(str(path))}: {done.n_before} parts before, {done.n_after} after{kept}")
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.characters import visible
+from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_json, add_runs, one_of, positive_probability
 from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over, add_target, take_json
 from toolkit.cli.output import chosen_format, text_table, write_frame
@@ -104,7 +104,8 @@ def describe(name: str, result: Evaluation) -> str:
     """What was judged, in a line."""
     context = result.context
     return (
-        f"{name}: {context['n']} units of {context['n_prompts']} prompts, accuracy {context['accuracy']:.3f}; "
+        f"{name}: {count(context['n'], 'unit')} of {count(context['n_prompts'], 'prompt')}, "
+        f"accuracy {context['accuracy']:.3f}; "
         f"target {context['target']}, over {context['over']}, grader "
         f"{context['grader']}@{context['config_hash'][:6]}; {context['sampler']}"
     )

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from toolkit.characters import quoted, visible
-from toolkit.cli.arguments import Parser, UsageError
+from toolkit.cli.arguments import Parser, UsageError, option_of
 from toolkit.errors import ToolkitError
 
 
@@ -46,6 +46,9 @@ VERBS = {
     "vote": Verb(
         "toolkit.cli.vote", "accuracy of votes against the number of samples, and of stopping early"
     ),
+    "plot": Verb("toolkit.cli.plot", "a figure of one run or of several, as PNG, SVG or PDF"),
+    "export": Verb("toolkit.cli.export", "a run as csv, jsonl, or responses in the shape of the OpenAI API"),
+    "report": Verb("toolkit.cli.report", "runs as HTML pages to read, look at and pass on"),
     "validate": Verb("toolkit.cli.validate", "check everything that must hold in a run"),
     "compact": Verb("toolkit.cli.compact", "merge a run's many small files into few"),
     "doctor": Verb("toolkit.cli.doctor", "device, BLAS and its speed, versions: what is slow here, and why"),
@@ -78,15 +81,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exc()
-        status, message = describe(error)
+        status, message = describe(error, arguments[0] if arguments else "")
         print(f"{error.prog if isinstance(error, UsageError) else name}: {visible(message)}", file=sys.stderr)
         return status
 
 
-def describe(error: BaseException) -> tuple[int, str]:
-    """The exit status of an error, and what to say about it in one line."""
+def describe(error: BaseException, verb: str = "") -> tuple[int, str]:
+    """The exit status of an error, and what to say about it in one line: arguments are the verb's options."""
     if isinstance(error, ToolkitError):
-        return error.exit_status, str(error)
+        return error.exit_status, error.spelled(
+            lambda name: option_of(build_parser(verb), name) if verb in VERBS else name
+        )
     if isinstance(error, KeyboardInterrupt):
         return _INTERRUPTED, "interrupted"
     if isinstance(error, OSError) and error.strerror:

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from toolkit.characters import count
 from toolkit.cli.collecting import (
     add_model_and_output,
     add_rendering,
@@ -92,8 +93,8 @@ def _dry_run(args: argparse.Namespace, work: ScoreWork) -> int:
         print(json.dumps(facts))
     else:
         print(
-            f"{facts['prompts']:,} prompts (the longest of {facts['longest_prompt_tokens']:,} tokens), "
-            f"{facts['sequences']:,} completions, {facts['missing']:,} of them missing: "
-            f"{facts['tokens']:,} tokens to score"
+            f"{count(facts['prompts'], 'prompt')} (the longest of "
+            f"{count(facts['longest_prompt_tokens'], 'token')}), {count(facts['sequences'], 'completion')}, "
+            f"{facts['missing']:,} of them missing: {count(facts['tokens'], 'token')} to score"
         )
     return 0

@@ -23,11 +23,8 @@ def add_by(parser: argparse.ArgumentParser, default: str, left_out: Collection[s
 
     def parse(text: str) -> SpanKind:
         try:
-            kind = span_kind(text)
+            return span_kind(text, left_out)
         except ToolkitError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
-        if kind.name in left_out:
-            raise argparse.ArgumentTypeError(f"{kind.name} cannot be used here; use one of {usages}")
-        return kind
 
     parser.add_argument("--by", type=parse, default=default, metavar="SPAN", help=f"{usages} ({default})")

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from toolkit.characters import visible
+from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_json, add_runs
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def describe(status: RunStatus) -> str:
 
 
 def _progress(status: RunStatus, kind: str) -> str:
-    done = f"{status.done.get(kind, 0):,}"
-    return f"{done} of {status.planned[kind]:,} sequences" if kind in status.planned else f"{done} sequences"
+    done = status.done.get(kind, 0)
+    planned = status.planned.get(kind)
+    return count(done, "sequence") if planned is None else f"{done:,} of {count(planned, 'sequence')}"
 
 
 def size(n_bytes: int) -> str:

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 
-from toolkit.characters import visible
+from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_json, add_runs
 
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         return 1 if findings else 0
     for path in args.runs:
         found = [finding for of, finding in findings if of == path]
-        print(f"{visible(str(path))}: {f'{len(found)} faults' if found else 'all rules hold'}")
+        print(f"{visible(str(path))}: {count(len(found), 'fault') if found else 'all rules hold'}")
         for finding in found:
             print(f"  {visible(str(finding))}")
     return 1 if findings else 0

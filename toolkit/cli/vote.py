@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import toolkit.cli.arguments as types
-from toolkit.characters import quoted, visible
+from toolkit.characters import count, quoted, visible
 from toolkit.cli.arguments import add_json, add_runs
 from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over, take_json
 from toolkit.cli.output import add_output, chosen_format, write_frame
@@ -109,8 +109,8 @@ def _frame(run: Run, election: Election, sizes: list[int] | None, args: argparse
     n_ungraded, n = count_ungraded(run, election)
     if n_ungraded:
         print(
-            f"toolkit vote: {visible(str(run.path))}: {n_ungraded:,} of {n:,} samples are not graded, and their "
-            "prompts are left out; grade the run again",
+            f"toolkit vote: {visible(str(run.path))}: not graded: {n_ungraded:,} of {count(n, 'sample')}; "
+            "their prompts are left out; grade the run again",
             file=sys.stderr,
         )
     if not args.early_stopping:

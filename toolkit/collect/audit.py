@@ -18,7 +18,7 @@ from toolkit.characters import quoted
 from toolkit.collect.differences import Differences, Tally
 from toolkit.collect.progress import Progress
 from toolkit.collect.steps import make_scorer
-from toolkit.errors import DataFault, ToolkitError
+from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import SequenceRecord, TokenStatistics
@@ -140,8 +140,8 @@ def check_same_model(manifest: Manifest, model: Model) -> None:
         if stored != own:
             raise ToolkitError(
                 f"model {quoted(model.name)}: the run was collected with another {what} "
-                f"({stored!s:.12}, and here {own:.12}): name the model of the run with --model, "
-                "or pass --force to compare all the same"
+                f"({stored!s:.12}, and here {own:.12}): name the run's own as {argument('model')}, "
+                f"or compare all the same with {argument('force')}"
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from toolkit.characters import quoted, visible
 from toolkit.collect.json_lines import Line, fail, kind_of, located, read_lines, source_name
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_ID_LENGTH = 1000
@@ -51,7 +51,7 @@ def read_items(
         file's name and line.
     """
     if limit is not None and limit < 1:
-        raise ToolkitError(f"--limit: {limit} is below 1; use 1 or more")
+        raise ToolkitError(f"{argument('limit')}: {limit} is below 1; use 1 or more")
     items: list[Item] = []
     seen: set[str] = set()
     for line in read_lines(path):
@@ -79,12 +79,14 @@ def parse_mapping(pairs: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         ours, equals, theirs = pair.partition("=")
         if not (ours and equals and theirs):
             raise ToolkitError(
-                f"--map: {quoted(pair)} is not FIELD=NAME; write reference=answer, for example"
+                f"{argument('map')}: {quoted(pair)} is not FIELD=NAME; write reference=answer, for example"
             )
         if ours not in names:
-            raise ToolkitError(f"--map: there is no field {quoted(ours)}; use one of {', '.join(names)}")
+            raise ToolkitError(
+                f"{argument('map')}: there is no field {quoted(ours)}; use one of {', '.join(names)}"
+            )
         if ours in mapping:
-            raise ToolkitError(f"--map: {ours} is given twice; give it once")
+            raise ToolkitError(f"{argument('map')}: {ours} is given twice; give it once")
         mapping[ours] = theirs
     return mapping
 
@@ -197,4 +199,6 @@ def check_mapping_used(mapping: Mapping[str, str], seen: set[str], name: str) ->
     """Refuse a mapping from a field that no line has."""
     for ours, theirs in mapping.items():
         if theirs not in seen:
-            raise ToolkitError(f"--map {ours}={quoted(theirs)}: no line read from {name} has this field")
+            raise ToolkitError(
+                f"{argument('map')} {ours}={quoted(theirs)}: no line read from {name} has this field"
+            )

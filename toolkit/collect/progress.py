@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
+from toolkit.characters import count
+
 _REDRAW_SECONDS = 0.1  # between two drawings of the bar
 _LINE_SECONDS = 10.0  # between two plain lines
 _LINE_SHARE = 0.1  # or after this share of the whole
@@ -129,7 +131,7 @@ class Progress:
 
     def _counts(self) -> str:
         percent = 100 * self.done // self.total if self.total else 100
-        return f"{self.done:,}/{self.total:,} sequences ({percent} %)"
+        return f"{self.done:,}/{count(self.total, 'sequence')} ({percent} %)"
 
     def _speed(self) -> str:
         (then, done, tokens), (now, _, _) = self._marks[0], self._marks[-1]

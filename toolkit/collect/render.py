@@ -67,7 +67,7 @@ def _render(tokenizer: Any, prompt: Prompt, settings: RenderSettings) -> PromptR
     elif prompt.messages is not None:
         raise ToolkitError(
             f"line {prompt.line}: messages need a chat template, and "
-            + ("--ignore-chat-template is given" if tokenizer.has_chat_template else "the model has none")
+            + ("it is to be left out" if tokenizer.has_chat_template else "the model has none")
             + "; use prompt instead"
         )
     else:

@@ -13,7 +13,7 @@ from toolkit.collect.completions import Completion
 from toolkit.collect.plan import Key
 from toolkit.collect.render import encode, is_templated, render_prompt
 from toolkit.collect.settings import RenderSettings, ScoreSettings
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 from toolkit.models import Model
 from toolkit.records import PromptRecord
 from toolkit.store import Run
@@ -89,7 +89,10 @@ def completion_tokens(
     if settings.add_end and not (ids and ids[-1] in model.end_ids):
         ids.append(_end_id(model))
     if not ids:
-        raise ToolkitError(f"{where}: the completion has no tokens; give it some text, or pass --add-end")
+        raise ToolkitError(
+            f"{where}: the completion has no tokens; give it some text, or add the end token with "
+            f"{argument('add_end')}"
+        )
     n, context = len(prompt.token_ids) + len(ids), model.context_length
     if context is not None and n > context:
         raise ToolkitError(
@@ -105,7 +108,7 @@ def _joint_tokens(
     if completion.prompt.token_ids is not None:
         raise ToolkitError(
             f"{completion.where}: prompt_token_ids are no text to be tokenised with the completion; "
-            "leave out --joint, or give completion_token_ids"
+            f"leave out {argument('joint')}, or give completion_token_ids"
         )
     templated = is_templated(model.tokenizer, settings)
     ids = encode(model.tokenizer, prompt.text + (completion.text or ""), templated)
@@ -113,7 +116,7 @@ def _joint_tokens(
     if ids[:n] != prompt.token_ids.tolist():
         raise ToolkitError(
             f"{completion.where}: tokenised with its completion, the prompt gets other tokens than alone: "
-            "move spaces from its end to the completion's beginning, or leave out --joint"
+            f"move spaces from its end to the completion's beginning, or leave out {argument('joint')}"
         )
     return ids[n:]
 
@@ -121,7 +124,7 @@ def _joint_tokens(
 def _end_id(model: Model) -> int:
     """The end token to append: the tokenizer's own, where the model has several."""
     if not model.end_ids:
-        raise ToolkitError("--add-end: the model has no end token; leave it out")
+        raise ToolkitError(f"{argument('add_end')}: the model has no end token; leave it out")
     own = model.tokenizer.eos_token_id
     return own if own in model.end_ids else min(model.end_ids)
 
@@ -172,7 +175,8 @@ def check_stored(run: Run, plans: Sequence[ScoringPlan]) -> None:
 
 def _changed(where: str, what: str) -> ToolkitError:
     return ToolkitError(
-        f"{where}: the run holds another {what}: score into another --output, or replace the run with --overwrite"
+        f"{where}: the run holds another {what}: "
+        f"score into another {argument('output')}, or replace the run with {argument('overwrite')}"
     )
 
 

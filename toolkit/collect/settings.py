@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import Any
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.sampling import Sampler
 
@@ -39,14 +39,14 @@ class Constraint:
 
     def __post_init__(self) -> None:
         if (self.regex is None) == (self.json_schema is None):
-            raise ToolkitError("--regex, --json-schema: give exactly one of them")
+            raise ToolkitError(f"{argument('regex')}, {argument('json_schema')}: give exactly one of them")
 
 
 def check_top_logprobs(n: int) -> None:
     """Raise ToolkitError where so many alternatives a token are not stored."""
     if not 0 <= n <= MAX_TOP_LOGPROBS:
         raise ToolkitError(
-            f"--top-logprobs: {n} is outside 0 to {MAX_TOP_LOGPROBS}; use 0 to {MAX_TOP_LOGPROBS}"
+            f"{argument('top_logprobs')}: {n} is outside 0 to {MAX_TOP_LOGPROBS}; use 0 to {MAX_TOP_LOGPROBS}"
         )
 
 
@@ -76,30 +76,37 @@ class Settings:
         for name in ("num_samples", "max_tokens", "top_logprobs", "seed"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral):
-                flag = f"--{name.replace('_', '-')}"
-                raise ToolkitError(f"{flag}: {value!r} is not a whole number; use a whole number")
+                named = argument("samples" if name == "num_samples" else name)
+                raise ToolkitError(f"{named}: {value!r} is not a whole number; use a whole number")
         if not isinstance(self.stop, Sequence) or not all(isinstance(text, str) for text in self.stop):
-            raise ToolkitError(f"--stop: {self.stop!r} is no text; give a text, or a list of texts")
+            raise ToolkitError(
+                f"{argument('stop')}: {self.stop!r} is no text; give a text, or a list of texts"
+            )
         object.__setattr__(self, "stop", tuple(self.stop))
         if self.num_samples < 0 or (self.num_samples == 0 and not self.greedy and self.beam is None):
             raise ToolkitError(
-                f"--num-samples: {self.num_samples} is not allowed; "
-                "use 1 or more, or 0 with --greedy or --beams"
+                f"{argument('samples')}: {self.num_samples} is not allowed; "
+                "use 1 or more, or 0 beside a greedy sequence or a beam search"
             )
         if self.num_samples > 1 and self.sampler.temperature == 0:
             raise ToolkitError(
-                f"--num-samples: {self.num_samples} samples at --temp 0 would all be the same; "
-                "use --temp above 0, or --greedy for one greedy sequence"
+                f"{argument('samples')}: {self.num_samples} at {argument('temperature')} 0 would all be the same; "
+                f"use {argument('temperature')} above 0, or 1 sample"
             )
         if self.max_tokens < 1:
-            raise ToolkitError(f"--max-tokens: {self.max_tokens} is below 1; use 1 or more")
+            raise ToolkitError(f"{argument('max_tokens')}: {self.max_tokens} is below 1; use 1 or more")
         check_top_logprobs(self.top_logprobs)
         if not 0 <= self.seed < 2**63:
-            raise ToolkitError(f"--seed: {self.seed} is outside 0 to 2**63 - 1; use a number in that range")
+            raise ToolkitError(
+                f"{argument('seed')}: {self.seed} is outside 0 to 2**63 - 1; use a number in that range"
+            )
         if not all(self.stop):
-            raise ToolkitError("--stop: '' is empty; give a text of at least one character")
+            raise ToolkitError(f"{argument('stop')}: '' is empty; give a text of at least one character")
         if self.beam is not None and self.stop:
-            raise ToolkitError("--stop: a beam search ends only at end tokens; leave out --stop or --beams")
+            raise ToolkitError(
+                f"{argument('stop')}: a beam search ends only at end tokens; "
+                f"leave out {argument('stop')} or {argument('beams')}"
+            )
 
     def content(self) -> dict[str, Any]:
         """The part that decides what a sequence holds: it must be the same whenever a run goes on.

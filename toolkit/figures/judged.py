@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit import stats
-from toolkit.characters import quoted
+from toolkit.characters import count, quoted
 from toolkit.errors import ToolkitError
 from toolkit.figures.drawing import Drawing, Panel
 from toolkit.figures.options import Options, wrong
@@ -168,7 +168,7 @@ def _units(
     units = judged.units
     if must_be_graded and np.isnan(units.outcome).all():
         raise ToolkitError(
-            f"{source.run.path}: none of its {len(units.outcome)} answers is graded: grade it again"
+            f"{source.run.path}: none of its {count(len(units.outcome), 'answer')} is graded: grade it again"
         )
     for one in chosen:
         if np.isnan(units.values[one.label]).all():

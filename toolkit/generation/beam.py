@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.beam_step import Candidates, best_candidates, best_possible, score
 from toolkit.generation.buffer import TokenBuffer
@@ -81,7 +81,8 @@ class BeamSearch:
     ) -> None:
         if slots < settings.beams:
             raise ToolkitError(
-                f"--batch-size: {slots} rows cannot hold {settings.beams} beams; use {settings.beams} or more"
+                f"{argument('batch_size')}: {slots} rows cannot hold {settings.beams} beams; "
+                f"use {settings.beams} or more"
             )
         self._batch = batch
         self._statistics = statistics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,14 @@ class BeamSettings:
 
     def __post_init__(self) -> None:
         if self.beams < 1:
-            raise ToolkitError(f"--beams: {self.beams} is below 1; use 1 or more")
+            raise ToolkitError(f"{argument('beams')}: {self.beams} is below 1; use 1 or more")
         if not math.isfinite(self.length_penalty):
-            raise ToolkitError(f"--length-penalty: {self.length_penalty} is not finite; use a number")
+            raise ToolkitError(
+                f"{argument('length_penalty')}: {self.length_penalty} is not finite; use a number"
+            )
         if self.n_returned is not None and not 1 <= self.n_returned <= self.beams:
             raise ToolkitError(
-                f"--beams-returned: {self.n_returned} is outside 1 to {self.beams}, the number of beams; "
+                f"{argument('n_returned')}: {self.n_returned} is outside 1 to {self.beams}, the number of beams; "
                 "use a number in that range"
             )
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 
 
 def _library() -> Any:
@@ -96,8 +96,8 @@ def regex_grammar(pattern: str, tokenizer: Any, end_ids: Iterable[int]) -> Gramm
     Its syntax is that of Rust's `regex`; `\\d` is any Unicode digit.
     """
     if not pattern:
-        raise ToolkitError("--regex: it is empty; give a regular expression")
-    return Grammar(_library().LLMatcher.grammar_from_regex(pattern), "--regex", tokenizer, end_ids)
+        raise ToolkitError(f"{argument('regex')}: it is empty; give a regular expression")
+    return Grammar(_library().LLMatcher.grammar_from_regex(pattern), argument("regex"), tokenizer, end_ids)
 
 
 def json_grammar(schema: str | Mapping[str, Any], tokenizer: Any, end_ids: Iterable[int]) -> Grammar:
@@ -105,8 +105,10 @@ def json_grammar(schema: str | Mapping[str, Any], tokenizer: Any, end_ids: Itera
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema)
         if not isinstance(json.loads(text), dict | bool):
-            raise ToolkitError("--json-schema: it is no JSON object; give a JSON schema")
+            raise ToolkitError(f"{argument('json_schema')}: it is no JSON object; give a JSON schema")
         grammar = _library().LLMatcher.grammar_from_json_schema(text)
     except (ValueError, RecursionError, TypeError) as error:
-        raise ToolkitError(f"--json-schema: it is not valid JSON ({' '.join(str(error).split())})") from None
-    return Grammar(grammar, "--json-schema", tokenizer, end_ids)
+        raise ToolkitError(
+            f"{argument('json_schema')}: it is not valid JSON ({' '.join(str(error).split())})"
+        ) from None
+    return Grammar(grammar, argument("json_schema"), tokenizer, end_ids)

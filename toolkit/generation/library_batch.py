@@ -15,6 +15,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import BatchKVCache, CacheList, RotatingKVCache, make_prompt_cache
 
+from toolkit.characters import count
 from toolkit.errors import ToolkitError
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
@@ -43,7 +44,8 @@ def check_batchable(layers: Sequence[Any]) -> None:
             )
         elif isinstance(layer, RotatingKVCache) and layer.keep:
             raise ToolkitError(
-                f"model: its RotatingKVCache keeps the first {layer.keep} tokens, which a batch would lose; "
+                f"model: its RotatingKVCache keeps the first {count(layer.keep, 'token')}, "
+                "which a batch would lose; "
                 "use a model without"
             )
 

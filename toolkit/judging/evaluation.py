@@ -18,7 +18,8 @@ from toolkit.aggregation.parts import Part, parse_part
 from toolkit.aggregation.selection import KEY
 from toolkit.aggregation.targets import Units, check_target, make_units, sample_kind, token_estimators
 from toolkit.aggregation.units import default_part, sequence_values, span_values
-from toolkit.errors import ToolkitError
+from toolkit.characters import count
+from toolkit.errors import ToolkitError, argument
 from toolkit.judging.evaluation_table import is_binary, metric_table
 from toolkit.judging.question import Question
 from toolkit.stats import Estimator, Ranges
@@ -138,7 +139,7 @@ def judged_units(
     """
     sets = [one for one in grade_sets(run.path) if one.settings.get("by") == question.by]
     if must_be_graded and not sets and grade_sets(run.path):
-        how = "by field" if question.by else "as whole answers, without --by"
+        how = "by field" if question.by else f"as whole answers, without {argument('by')}"
         raise ToolkitError(f"{run.path}: nothing is graded {how}: run toolkit grade {run.path} so first")
     known = must_be_graded or question.grader is not None or len(sets) == 1
     grades = find_grades(sets, question.grader, str(run.path)) if known else None
@@ -226,13 +227,13 @@ def _notes(units: Units) -> list[str]:
     notes = []
     if len(graded) < len(units.outcome):
         n = len(units.outcome) - len(graded)
-        notes.append(f"{n} of {len(units.outcome)} units are not graded and left out")
+        notes.append(f"not graded, and left out: {n} of {count(len(units.outcome), 'unit')}")
     if not len(graded):
         notes.append("no unit is graded: every metric is undefined")
     elif graded.min() == graded.max():
         said = {1.0: "right", 0.0: "wrong"}.get(float(graded[0]), f"graded {graded[0]:g}")
         notes.append(
-            f"all {len(graded)} units are {said}: AUROC, AUPRC and PRR are undefined; "
+            f"{count(len(graded), 'unit')}, all {said}: AUROC, AUPRC and PRR are undefined; "
             "collect harder or easier prompts, or grade otherwise"
         )
     elif not is_binary(graded):

@@ -50,8 +50,8 @@ class Graded(NamedTuple):
         if share <= LARGE_LENGTH_SHARE:
             return None
         return (
-            f"{share:.1%} of the sequences ({self.n_ended_by_length} of {self.n_sequences}) ended by length: "
-            "their answers may be cut off; collect with a larger --max-tokens"
+            f"{share:.1%} of the sequences ({self.n_ended_by_length:,} of {self.n_sequences:,}) ended by length: "
+            "their answers may be cut off; collect with a larger limit of tokens"
         )
 
 

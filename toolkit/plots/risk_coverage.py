@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from toolkit.characters import count
 from toolkit.plots.keys import Key, Look, line_key, number, of_group, reference
 from toolkit.plots.layout import (
     add_caption,
@@ -113,7 +114,7 @@ def _draw(ax: Axes, curves: list[_Curve]) -> list[Key]:
         _mark(ax, curve, of_group(group, line=False))
         keys.append(line_key(f"{curve.name}, AURC {number(curve.area)}", look))
     if len(curves) > named:
-        keys.append(line_key(f"{len(curves) - named} more curves", other))
+        keys.append(line_key(count(len(curves) - named, "more curve"), other))
     return keys + _draw_bounds(ax, curves, theme)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.collections import PolyCollection
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from toolkit.plots.layout import (
 from toolkit.plots.style import confidence_map, installed_fallbacks, theme_of
 from toolkit.plots.text import token_label
 
+_EDGED = 14  # tokens an inch up to which each box has an edge
 _LABELS = 24  # columns of a sample's name
 _HALF = 0.4  # of a row's height
 _LONGEST = 24  # columns of a token's text
@@ -118,10 +120,11 @@ def _draw(ax: Axes, rows: list[_Row], metric: str, scale: Scale, label_width: in
     readable = inches * 72 >= max(w.sum() for w in widths) * _MONO_EM * _LEAST_LETTERS
     if not readable:
         widths = [np.ones(len(w)) for w in widths]
+    edged = readable or max(map(len, widths)) <= _EDGED * inches
     edges = [np.r_[0, np.cumsum(w)] - (0.0 if readable else 0.5) for w in widths]
     for i, (row, x) in enumerate(zip(rows, edges, strict=True)):
         confidence = confidences(scale, row.values)
-        _draw_strip(ax, i, x, confidence)
+        _draw_strip(ax, i, x, confidence, edged=edged)
         if readable:
             _write_tokens(ax, i, x, shown[i], confidence)
     ax.set_xlim(edges[0][0], max(x[-1] for x in edges))
@@ -139,16 +142,19 @@ def _family() -> list[str]:
     return ["DejaVu Sans Mono", *installed_fallbacks()]
 
 
-def _draw_strip(ax: Axes, row: int, edges: Floats, confidence: Floats) -> None:
+def _draw_strip(ax: Axes, row: int, edges: Floats, confidence: Floats, *, edged: bool) -> None:
     theme = theme_of(ax)
     left, right = edges[:-1], edges[1:]
     low, high = np.full(len(left), row - _HALF), np.full(len(left), row + _HALF)
     boxes = np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2)
     known = ~np.isnan(confidence)
-    line = 0.4 if len(confidence) <= 400 else 0.0
+    line = 0.4 if edged else 0.0
     sure = PolyCollection(list(boxes[known]), edgecolors=theme.muted, linewidths=line, label=f"_tokens-{row}")
     sure.set(array=confidence[known], cmap=confidence_map(), clim=(0, 1), rasterized=len(boxes) > 2000)
     ax.add_collection(sure, autolim=False)
+    if not edged:  # a sure strip is nearly paper, and has to be seen on it
+        outline = Rectangle((edges[0], row - _HALF), edges[-1] - edges[0], 2 * _HALF, fill=False)
+        ax.add_patch(outline).set(edgecolor=theme.muted, linewidth=0.6)
     if not known.all():
         gone = PolyCollection(list(boxes[~known]), label=f"_missing-{row}", **missing_fill(theme))
         ax.add_collection(gone, autolim=False)
@@ -183,31 +189,18 @@ class _Letters(Text):
 
 def _draw_partings(ax: Axes, rows: list[_Row], edges: list[Floats]) -> list[Key]:
     """A bar where each sample leaves the first one, and a line through all where one first does."""
-    theme = theme_of(ax)
-    places = {
-        i: _parting(rows[0].texts, row.texts) for i, row in enumerate(rows) if row.texts != rows[0].texts
-    }
-    if not places or not rows[0].texts:
+    theme, first = theme_of(ax), rows[0].texts
+    at = {i: float(edges[i][_parting(first, row.texts)]) for i, row in enumerate(rows) if row.texts != first}
+    if not at or not first:
         return []
-    at = {i: float(edges[i][place]) for i, place in places.items()}
+    x, y = np.array(list(at.values())), np.array(list(at))
+    for colour, wide, label in ((theme.paper, 5.4, "around"), (theme.ink, 2.6, "partings")):
+        bars = ax.vlines(x, y - 0.48, y + 0.48, colors=colour, linewidths=wide, zorder=4)
+        bars.set(clip_on=False, label=f"_{label}")
     line = reference(theme, dotted=True) | {"color": theme.ink}
+    ax.axvline(x.min(), zorder=3, clip_on=False, label="_first-parting", **line)
     bar = {"linestyle": "none", "marker": "|", "markersize": 9, "markeredgewidth": 2.6, "color": theme.ink}
-    heights = np.array(list(at))
-    ax.vlines(
-        list(at.values()),
-        heights - 0.48,
-        heights + 0.48,
-        zorder=4,
-        clip_on=False,
-        label="_partings",
-        color=theme.ink,
-        linewidth=2.6,
-    )
-    ax.axvline(min(at.values()), zorder=3, clip_on=False, label="_first-parting", **line)
-    return [
-        line_key("leaves the first row", bar),
-        line_key("where one first does", line),
-    ]
+    return [line_key("leaves the first row", bar), line_key("where one first does", line)]
 
 
 def _parting(first: Sequence[str], other: Sequence[str]) -> int:

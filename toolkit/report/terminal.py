@@ -1,30 +1,30 @@
 """Text in the terminal, coloured by how sure the model was of it.
 
-Takes pieces of text with a value each and gives back one string. Colour is never alone: the less sure
-half of the scale is underlined too, and where there is no colour it stands in brackets with its value.
+Takes pieces of text with a value each and gives back lines. Colour is never alone: the less sure half of the
+scale is underlined too, and where there is no colour it stands in brackets with its value.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from toolkit.appearance import palette
 from toolkit.appearance.scales import Scale
-from toolkit.characters import is_joining, visible
+from toolkit.characters import cluster_width, clusters, room, visible, visible_cluster, width
+from toolkit.report.pieces import Piece, shared_value, whole_characters
 
 UNSURE = 0.5  # below this confidence a piece is marked without colour too
 _RESET = "\x1b[0m"
-_LEGEND_STEPS = 9
-
-
-class Piece(NamedTuple):
-    """A stretch of text and the value that colours it; NaN is not computed, and leaves it plain."""
-
-    text: str
-    value: float
+_BOLD = "\x1b[1m"
+_OURS = re.compile(r"\x1b\[[0-9;]*m")
+_LEGEND_STEPS = 5
+_LARGE = 1e6
+_FEWEST_COLUMNS = 12  # that a text is given, however narrow the terminal
 
 
 class ColourMode(enum.Enum):
@@ -33,6 +33,19 @@ class ColourMode(enum.Enum):
     NONE = "none"
     XTERM256 = "256"
     TRUECOLOUR = "true"
+
+
+class _Cell(NamedTuple):
+    """What takes a place in a line and is not broken."""
+
+    text: str
+    start: str = ""  # the escape sequence that its colour begins with
+    columns: int = 1
+    is_wide: bool = False  # an ideograph or emoji: a line may break before and after it
+
+
+_BREAK = _Cell("\n")
+_SPACE = _Cell(" ")
 
 
 def colour_mode(is_terminal: bool, environ: Mapping[str, str], choice: str = "auto") -> ColourMode:
@@ -57,46 +70,121 @@ def colour_mode(is_terminal: bool, environ: Mapping[str, str], choice: str = "au
     return ColourMode.XTERM256
 
 
-def render(pieces: Iterable[Piece], scale: Scale, mode: ColourMode) -> str:
+def render(
+    pieces: Iterable[Piece], scale: Scale, mode: ColourMode, *, columns: int | None = None, indent: str = ""
+) -> str:
     """Pieces of text joined, each marked by its value's place on the scale.
 
-    Control characters are made visible; a newline is shown and then obeyed. A combining mark at the
-    start of a piece is drawn with the piece before it, since it shares that one's place in the line.
+    Control characters are made visible; a newline is shown and then obeyed. What a person sees as one
+    character has one mark, that of its least sure part, also where pieces meet within it.
+
+    Parameters
+    ----------
+    pieces : iterable of Piece
+    scale : Scale
+    mode : ColourMode
+    columns : int, optional
+        Break lines that would be wider in any terminal, between words where there are any. No colour reaches
+        over a break.
+    indent : str
+        Comes before each line that is not empty, and counts as part of its width.
     """
-    return "".join(_paint(piece, scale, mode) for piece in _attach_marks(pieces))
+    whole = [Piece(text, shared_value(values, scale)) for text, values in whole_characters(list(pieces))]
+    cells = _plain_cells(whole, scale) if mode is ColourMode.NONE else _coloured_cells(whole, scale, mode)
+    room = None if columns is None else max(_FEWEST_COLUMNS, columns - width(indent))
+    return "\n".join(indent + _paint(line) if line else "" for line in _lines(cells, room))
 
 
-def _attach_marks(pieces: Iterable[Piece]) -> list[Piece]:
-    joined: list[Piece] = []
+def _coloured_cells(pieces: Iterable[Piece], scale: Scale, mode: ColourMode) -> Iterator[_Cell]:
     for text, value in pieces:
-        start = 0
-        while joined and start < len(text) and is_joining(text[start]):
-            start += 1
-        if start:
-            joined[-1] = Piece(joined[-1].text + text[:start], joined[-1].value)
-        if text[start:]:
-            joined.append(Piece(text[start:], value))
-    return joined
+        if value is None or math.isnan(value):
+            yield from _cells(text)
+        else:
+            yield from _cells(text, _escape(scale.confidence(value), mode))
 
 
-def _paint(piece: Piece, scale: Scale, mode: ColourMode) -> str:
-    confidence = scale.confidence(piece.value)
-    text = visible(piece.text, newlines=True)
-    if math.isnan(confidence):
-        return text
-    if mode is ColourMode.NONE:
-        return _bracketed(piece) if confidence < UNSURE else text
-    start = _escape(confidence, mode)
-    # Closed before a line break: some terminals would fill the rest of the line with the background.
-    return "\n".join(f"{start}{line}{_RESET}" if line else "" for line in text.split("\n"))
+def _plain_cells(pieces: Iterable[Piece], scale: Scale) -> Iterator[_Cell]:
+    """The unsure in brackets with their values; neighbours that were not computed share a pair."""
+
+    def state(piece: Piece) -> str:
+        if piece.value is None:
+            return "none"
+        confidence = scale.confidence(piece.value)
+        return "not computed" if math.isnan(confidence) else "unsure" if confidence < UNSURE else "sure"
+
+    for kind, group in groupby(pieces, state):
+        if kind == "not computed":
+            yield from _bracketed("".join(piece.text for piece in group), "?")
+        else:
+            for text, value in group:
+                yield from _bracketed(text, number(value or 0.0)) if kind == "unsure" else _cells(text)
 
 
-def _bracketed(piece: Piece) -> str:
+def _bracketed(text: str, value: str) -> Iterator[_Cell]:
     """The text and its value in brackets; spaces and line breaks around it stay outside."""
-    core = piece.text.strip(" \n") or piece.text
-    before, _, after = piece.text.partition(core)
-    marked = f"⟦{visible(core, newlines=True)} {number(piece.value)}⟧"
-    return visible(before, newlines=True) + marked + visible(after, newlines=True)
+    core = text.strip(" \n")
+    before, _, after = text.partition(core) if core else ("", "", "")
+    cells = list(_cells(core)) if core else [cell for cell in _cells(text) if cell is not _BREAK]
+    cells[0] = _longer(cells[0], "⟦", "")
+    cells[-1] = _longer(cells[-1], "", f" {value}⟧")
+    yield from (*_cells(before), *cells, *_cells(after))
+    if not core:
+        yield from [_BREAK] * text.count("\n")
+
+
+def _longer(cell: _Cell, before: str, after: str) -> _Cell:
+    return _Cell(before + cell.text + after, cell.start, len(before) + cell.columns + len(after))
+
+
+def _cells(text: str, start: str = "") -> Iterator[_Cell]:
+    for cluster in clusters(text):
+        shown = visible_cluster(cluster)
+        yield _Cell(shown, start, room(shown), is_wide=shown == cluster and cluster_width(shown) == 2)
+        if cluster == "\n":
+            yield _BREAK
+
+
+def _lines(cells: Iterable[_Cell], room: int | None) -> Iterator[list[_Cell]]:
+    """Lines of `room` columns at most. The last column is for a space, which has no colour there."""
+    line: list[_Cell] = []
+    used = 0
+    for cell in cells:
+        if cell is _BREAK:
+            yield line
+            line, used = [], 0
+        elif room is None or not line or used + cell.columns < room:
+            line.append(cell)
+            used += cell.columns
+        elif cell.text == " " and used < room:
+            yield [*line, _SPACE]
+            line, used = [], 0
+        else:
+            kept, rest = _split(line, cell)
+            yield kept
+            used = cell.columns + sum(one.columns for one in rest)
+            if rest and used >= room:
+                yield rest
+                rest, used = [], cell.columns
+            line = [*rest, cell]
+    yield line
+
+
+def _split(line: list[_Cell], following: _Cell) -> tuple[list[_Cell], list[_Cell]]:
+    """A full line at its last space or wide character; whole where there is none."""
+    place = len(line)
+    if not following.is_wide:
+        ends = (i for i in range(place, 0, -1) if line[i - 1].text == " " or line[i - 1].is_wide)
+        place = next(ends, place)
+    kept = line[:place]
+    return [*kept[:-1], _SPACE] if kept[-1].text == " " else kept, line[place:]
+
+
+def _paint(line: Iterable[_Cell]) -> str:
+    """A line with its escapes, all of them closed: some terminals would fill its rest with the last colour."""
+    painted = (
+        (start, "".join(cell.text for cell in group)) for start, group in groupby(line, lambda c: c.start)
+    )
+    return "".join(f"{start}{text}{_RESET}" if start else text for start, text in painted)
 
 
 def _escape(confidence: float, mode: ColourMode) -> str:
@@ -110,68 +198,50 @@ def _escape(confidence: float, mode: ColourMode) -> str:
     return "\x1b[{}38;2;{};{};{};48;2;{};{};{}m".format(underline, *ink_rgb, *back)
 
 
-def legend(metric: str, scale: Scale, mode: ColourMode) -> str:
-    """One line that says what the marks mean: the scale's ends, its colours, and the mark of the unsure."""
-    name = f"{metric} ({scale.unit})" if scale.unit else metric
-    bound = number(scale.value(UNSURE))
-    side = "below" if scale.sure > scale.unsure else "above"
-    if mode is ColourMode.NONE:
-        return f"{name}: ⟦text value⟧ marks {side} {bound}"
-    steps = [scale.value(step / (_LEGEND_STEPS - 1)) for step in range(_LEGEND_STEPS)]
-    blocks = "".join(_paint(Piece(f" {number(value)} ", value), scale, mode) for value in steps)
-    return f"{name}: unsure {blocks} sure; underlined {side} {bound}"
-
-
-def number(value: float) -> str:
-    """A value for people: two decimals, whole numbers as they are, NaN as `?`."""
-    if math.isnan(value):
-        return "?"
-    return f"{value:.0f}" if value.is_integer() and value else f"{value:z.2f}"
-
-
-def split_by_tokens(
-    text: str, byte_start: int, byte_end: int, tokens: Sequence[tuple[int, int, float]], scale: Scale
-) -> list[Piece]:
-    """A segment's text cut where its tokens meet, each part with its token's value.
+def legend(
+    metric: str, scale: Scale, mode: ColourMode, *, columns: int | None = None, gaps: bool = False
+) -> str:
+    """What the marks mean: the scale's ends, its colours, and the mark of the unsure.
 
     Parameters
     ----------
-    text : str
-        The segment's text, which lies over bytes `byte_start` to `byte_end` of the sequence.
-    tokens : sequence of (byte_start, byte_end, value)
-        Those with a byte in the segment, in order.
-    scale : Scale
-        Where several tokens made one character, it takes the least sure one's value.
-
-    Notes
-    -----
-    Invalid bytes stand as U+FFFD, and which bytes each one replaced is not kept: such a segment is one piece.
+    columns : int, optional
+        Width to keep to; 40 is enough for every scale.
+    gaps : bool
+        Say also how text looks whose value was not computed.
     """
-    spans = _character_spans(text, byte_start, byte_end)
-    if spans is None:
-        values = [value for _, _, value in tokens]
-        return [Piece(text, least_sure(values, scale))] if text else []
-    pieces: list[tuple[list[int], str]] = []
-    for character, (start, end) in zip(text, spans, strict=True):
-        owners = [i for i, (first, last, _) in enumerate(tokens) if first < end and last > start]
-        if pieces and pieces[-1][0] == owners:
-            pieces[-1] = (owners, pieces[-1][1] + character)
+    name = f"{visible(metric)} ({scale.unit}):" if scale.unit else f"{visible(metric)}:"
+    side = f"{'below' if scale.sure > scale.unsure else 'above'} {number(scale.value(UNSURE))}"
+    if mode is ColourMode.NONE:
+        parts = [name, f"⟦text value⟧ marks {side}", *(["? was not computed"] if gaps else [])]
+        return fold(parts, columns, between=" ")
+    values = [scale.value(step / (_LEGEND_STEPS - 1)) for step in range(_LEGEND_STEPS)]
+    blocks = [_Cell(f" {value:z.2g} ", _escape(scale.confidence(value), mode)) for value in values]
+    parts = [name, f"unsure {_paint(blocks)} sure;", f"underlined {side}" + (";" if gaps else "")]
+    return fold([*parts, *(["plain was not computed"] if gaps else [])], columns, between=" ")
+
+
+def fold(parts: Iterable[str], columns: int | None, *, indent: str = "  ", between: str = "  ") -> str:
+    """Parts beside each other, on as many lines of `columns` as they need; those after the first are indented."""
+    lines = [""]
+    for part in parts:
+        longer = f"{lines[-1]}{between}{part}" if lines[-1].strip() else lines[-1] + part
+        if columns is not None and lines[-1].strip() and room(_OURS.sub("", longer)) > columns:
+            lines.append(indent + part)
         else:
-            pieces.append((owners, character))
-    return [Piece(part, least_sure([tokens[i][2] for i in owners], scale)) for owners, part in pieces]
+            lines[-1] = longer
+    return "\n".join(lines)
 
 
-def _character_spans(text: str, byte_start: int, byte_end: int) -> list[tuple[int, int]] | None:
-    spans, place = [], byte_start
-    for character in text:
-        following = place + len(character.encode("utf-8", errors="replace"))
-        spans.append((place, following))
-        place = following
-    return spans if place == byte_end and "\ufffd" not in text else None
+def bold(text: str, mode: ColourMode) -> str:
+    """Text that stands out, where there are colours."""
+    return text if mode is ColourMode.NONE else f"{_BOLD}{text}{_RESET}"
 
 
-def least_sure(values: Sequence[float], scale: Scale) -> float:
-    """The value of lowest confidence, also beyond the scale's end; NaN where none was computed."""
-    known = [value for value in values if not math.isnan(value)]
-    worst = min if scale.sure > scale.unsure else max
-    return worst(known) if known else math.nan
+def number(value: float) -> str:
+    """A value for people: two decimals, whole numbers as they are, very large ones short, NaN as `?`."""
+    if math.isnan(value):
+        return "?"
+    if abs(value) >= _LARGE:
+        return f"{value:.2g}"
+    return f"{value:.0f}" if value.is_integer() and value else f"{value:z.2f}"

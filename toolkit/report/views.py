@@ -15,7 +15,7 @@ from toolkit.aggregation.located import Located, locate
 from toolkit.aggregation.selection import ALTERNATIVES, Block, Selection, read_blocks
 from toolkit.aggregation.span_tables import opened_prompts
 from toolkit.appearance.scales import Scale
-from toolkit.report.terminal import Piece, split_by_tokens
+from toolkit.report.pieces import Piece, least_sure, split_by_tokens
 from toolkit.spans import SpanKind, span_kind
 from toolkit.store.keys import Key
 
@@ -28,6 +28,7 @@ class Alternative(NamedTuple):
 
     text: str
     logprob: float
+    is_chosen: bool  # it is the token that was written
 
 
 class TokenView(NamedTuple):
@@ -65,7 +66,7 @@ def sequence_views(
     keys : collection of (prompt_id, kind, sample_index)
     by : str or SpanKind
         token, segment, sequence, or a kind of span that is found in the text (word, line, field): what is in
-        no span has no value, and of spans that overlap each begins where the one before ends.
+        no span has the value None, and of spans that overlap each begins where the one before ends.
     metric : str
         A column of the tokens table for tokens, an estimator's name for the others.
     scale : Scale
@@ -88,9 +89,15 @@ def sequence_views(
     return views
 
 
+def has_gaps(view: SequenceView) -> bool:
+    """Whether a value of the text was not computed."""
+    return any(piece.value is not None and math.isnan(piece.value) for piece in view.pieces)
+
+
 def question(prompt: Mapping[str, Any]) -> str:
-    """What a prompt asks, for people: its last message by the user, else its text."""
-    messages = json.loads(prompt["messages"]) if isinstance(prompt["messages"], str) else []
+    """What a prompt asks, for people: its last message by the user, else its text. Messages may be JSON."""
+    given = prompt["messages"]
+    messages = json.loads(given) if isinstance(given, str) else given or []
     asked = [m["content"] for m in messages if m.get("role") == "user" and isinstance(m.get("content"), str)]
     return asked[-1] if asked else str(prompt["text"])
 
@@ -114,7 +121,7 @@ class _Cutter(Protocol):
 
 
 class _Spans:
-    """Cuts at spans; what is between them has no value."""
+    """Cuts at spans; what is between them has the value None."""
 
     def __init__(self, block: Block, located: Located, values: NDArray[np.float64]) -> None:
         self.texts = block.sequences["text"].to_pylist()
@@ -128,9 +135,9 @@ class _Spans:
         for row in range(self.rows[i], self.rows[i + 1]):
             start, end = max(place, self.starts[row]), self.ends[row]
             if start < end:
-                pieces += [Piece(text[place:start], math.nan), Piece(text[start:end], self.values[row])]
+                pieces += [Piece(text[place:start], None), Piece(text[start:end], self.values[row])]
                 place = end
-        return [piece for piece in (*pieces, Piece(text[place:], math.nan)) if piece.text]
+        return [piece for piece in (*pieces, Piece(text[place:], None)) if piece.text]
 
 
 class _Tokens:
@@ -153,11 +160,13 @@ class _Tokens:
 
     def _of_segment(self, row: int) -> list[Piece]:
         ranges = self.block.segment_ranges
-        tokens = [
-            (self.token_starts[j], self.token_ends[j], self.values[j])
-            for j in range(ranges.starts[row], ranges.ends[row])
+        rows = range(ranges.starts[row], ranges.ends[row])
+        tokens = [(self.token_starts[j], self.token_ends[j]) for j in rows]
+        parts = split_by_tokens(self.texts[row], self.starts[row], self.ends[row], tokens)
+        return [
+            Piece(text, least_sure([self.values[rows[i]] for i in owners], self.scale))
+            for text, owners in parts
         ]
-        return split_by_tokens(self.texts[row], self.starts[row], self.ends[row], tokens, self.scale)
 
     def _end(self, i: int) -> list[Piece]:
         if not self.block.sequences["has_end"][i].as_py():
@@ -184,5 +193,8 @@ def _tokens(block: Block, i: int) -> list[TokenView]:
 
 
 def _alternatives(block: Block, row: int) -> tuple[Alternative, ...]:
+    chosen = block.tokens["token_id"][row].as_py()
     pairs = zip(block.alternative_ids[row].tolist(), block.columns[ALTERNATIVES][row].tolist(), strict=True)
-    return tuple(Alternative(block.text_of(i), logprob) for i, logprob in pairs if not math.isnan(logprob))
+    return tuple(
+        Alternative(block.text_of(i), logprob, i == chosen) for i, logprob in pairs if not math.isnan(logprob)
+    )

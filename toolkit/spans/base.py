@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from toolkit.characters import quoted
+from toolkit.characters import count, quoted
 from toolkit.errors import ToolkitError
 
 
@@ -63,7 +63,7 @@ class Checked:
             ) from None
         if not 0 <= span.start <= span.end <= length:
             raise ToolkitError(
-                f"{self._name} gave {span.start}:{span.end}, and the text has {length} characters: "
+                f"{self._name} gave {span.start}:{span.end}, and the text has {count(length, 'character')}: "
                 "a span is 0 <= start <= end <= length"
             )
         return span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -134,7 +134,7 @@ FORMS = {
 """Every kind of span, by name."""
 
 
-def span_kind(by: str | UserFinder | SpanKind) -> SpanKind:
+def span_kind(by: str | UserFinder | SpanKind, left_out: Collection[str] = ()) -> SpanKind:
     """The kind that a text or a function names.
 
     Parameters
@@ -142,20 +142,23 @@ def span_kind(by: str | UserFinder | SpanKind) -> SpanKind:
     by : str or callable
         As in `FORMS`; or a function from a text to (start, end) or (start, end, label) of each span, counted
         in characters.
+    left_out : collection of str
+        Names that are not allowed here.
 
     Raises
     ------
     ToolkitError
-        There is no such kind (the message lists those there are), or its argument is wrong.
+        There is no such kind or it is not allowed (the message lists those that are), or its argument is wrong.
     """
     if isinstance(by, SpanKind):
         return by
     if callable(by):
         return SpanKind("function", Checked(by), labelled=True)
     name, _, argument = by.partition(":")
-    if name in FORMS:
-        return FORMS[name].make(argument)
-    close = difflib.get_close_matches(name, FORMS, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    usages = ", ".join(form.usage for form in FORMS.values())
-    raise ToolkitError(f"there is no span {quoted(by)}{hint}; use one of {usages}")
+    allowed = {known: form for known, form in FORMS.items() if known not in left_out}
+    if name in allowed:
+        return allowed[name].make(argument)
+    close = difflib.get_close_matches(name, allowed, n=1)
+    hint = f" (did you mean {close[0]}?)" if close and name not in FORMS else ""
+    problem = f"{name} cannot be used here" if name in FORMS else f"there is no span {quoted(by)}{hint}"
+    raise ToolkitError(f"{problem}; use one of {', '.join(form.usage for form in allowed.values())}")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import ToolkitError, argument
 from toolkit.store.files import is_temporary, writing
 from toolkit.store.layout import DAMAGED, MANIFEST, REPLACED, SESSIONS, new_session_id, remove_leftovers
 from toolkit.store.lock import READERS, RunLock, Shard, guard, is_lock_file
@@ -42,10 +42,14 @@ def begin(
     exists = (path / MANIFEST).is_file()
     if overwrite and shard is not None:
         raise ToolkitError(
-            "--overwrite with --shard would remove what other shards wrote: remove the run first"
+            f"{argument('overwrite')} with {argument('shard')} would remove what other shards wrote: "
+            "remove the run first"
         )
     if exists and not (go_on or overwrite):
-        raise ToolkitError(f"{path} already holds a run: resume it, name another folder, or pass --overwrite")
+        raise ToolkitError(
+            f"{path} already holds a run: resume it, name another folder, or replace it with "
+            f"{argument('overwrite')}"
+        )
     if not exists and not create:
         raise ToolkitError(f"no run at {path}: it has no {MANIFEST}")
     made = False if exists else _make_folder(path, overwrite)

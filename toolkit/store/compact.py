@@ -38,10 +38,12 @@ _GROUPS = ("sequences", "prompts", "prompt_tokens", "vocabulary")
 
 
 class Compaction(NamedTuple):
-    """What a compaction did, in parts of all tables' groups."""
+    """What a compaction did. Parts are those of sequences, as `Run.parts` has them; files are of all tables."""
 
-    n_before: int
+    n_before: int  # parts
     n_after: int
+    n_files_before: int
+    n_files_after: int
     n_files_kept: int  # replaced, but somebody reads the run: the next writer removes them
 
 
@@ -66,7 +68,7 @@ def compact(path: str | Path, target_tokens: int = TARGET_TOKENS) -> Compaction:
     lock = RunLock.acquire(run, writer)
     try:
         remove_leftovers(run, writer, read_manifest(run).unfinished_elsewhere)
-        n_before = _n_parts(run)
+        before = _counted(run)
         replaced = 0
         plans = [(group, old) for group in _GROUPS for old in _plan(run, group, target_tokens)]
         for number, (group, old) in enumerate(plans, 1):
@@ -75,11 +77,18 @@ def compact(path: str | Path, target_tokens: int = TARGET_TOKENS) -> Compaction:
         removed = len(remove_replaced(run))
     finally:
         lock.release()
-    return Compaction(n_before, _n_parts(run), replaced - removed)
+    after = _counted(run)
+    return Compaction(before.parts, after.parts, before.files, after.files, replaced - removed)
 
 
-def _n_parts(run: Path) -> int:
-    return sum(len(committed_parts(run, group)) for group in _GROUPS)
+class _Counted(NamedTuple):
+    parts: int
+    files: int
+
+
+def _counted(run: Path) -> _Counted:
+    parts = {group: len(committed_parts(run, group)) for group in _GROUPS}
+    return _Counted(parts["sequences"], sum(n * len(GROUPS[group]) for group, n in parts.items()))
 
 
 def _plan(run: Path, group: str, target: int) -> Iterator[list[str]]:

@@ -121,7 +121,7 @@ def find_grades(sets: Sequence[GradeSet], name: str | None, where: str) -> Grade
         There is none of this name, or several; the message lists what there is.
     """
     if not sets:
-        raise ToolkitError(f"{where}: nothing is graded: run toolkit grade {where} --grader NAME first")
+        raise ToolkitError(f"{where}: nothing is graded: run toolkit grade {where}, or toolkit.grade, first")
     found = [one for one in sets if name is None or _is_named(one, name)]
     if len(found) == 1:
         return found[0]

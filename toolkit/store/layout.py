@@ -69,7 +69,7 @@ def require_run(path: str | Path) -> Path:
     if not run.is_dir():
         raise ToolkitError(f"no run at {run}: it is a file, and a run is a folder with a {MANIFEST}")
     if not (run / MANIFEST).is_file():
-        raise ToolkitError(f"no run at {run}: it has no {MANIFEST}; name the --output of a collection")
+        raise ToolkitError(f"no run at {run}: it has no {MANIFEST}; name the folder of a collected run")
     return run
 
 

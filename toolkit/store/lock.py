@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from toolkit.errors import DataFault, ToolkitError
+from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.store.files import writing
 
 _LOCK_NAME = re.compile(r"\.lock(?:-(\d+)-of-(\d+))?")
@@ -187,5 +187,5 @@ def _refuse_if_held(run: Path, path: Path) -> None:
     who = "another process" if holder is None else f"process {holder.pid} on host {holder.host}"
     raise ToolkitError(
         f"{run} is being written by {who} ({path.name}): wait until it ends, "
-        "or give every collector its own --shard i/n of the same n"
+        f"or give every collector its own {argument('shard')} i/n of the same n"
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from toolkit.characters import count
 from toolkit.errors import ToolkitError
 from toolkit.records import KINDS, SequenceRecord
 from toolkit.store.blocks import Rows
@@ -103,7 +104,12 @@ class Run(Frames):
         self._parts = {group: tuple(committed_parts(self.path, group)) for group in GROUPS}
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r}, {len(self.parts())} parts)"
+        return f"Run({str(self.path)!r}, {count(len(self.parts()), 'part')})"
+
+    def _repr_html_(self) -> str:
+        from toolkit.report.notebook import run_html
+
+        return run_html(self)
 
     def parts(self, table: str = "sequences") -> tuple[str, ...]:
         """Names of the parts of a table; each is a file, and each sequence is in one part only."""
@@ -141,7 +147,7 @@ class Run(Frames):
         Raises
         ------
         ToolkitError
-            Unknown table, column or kind.
+            Unknown table, column or kind, or prompts or kinds of a table that has no such column.
         DataFault
             A file cannot be read.
         """
@@ -159,6 +165,8 @@ class Run(Frames):
             The columns wanted of each table.
         """
         only, of_kinds = as_names(prompts), check_kinds(kinds)
+        for table in tables:
+            check_filters(table, prompts, kinds)
         wanted = {table: check_columns(table, columns) for table, columns in tables.items()}
         first = next(iter(wanted))
         for part in self.parts(first):
@@ -204,6 +212,7 @@ class Run(Frames):
 
     def refuse_large(self, table: str, columns: Sequence[str], prompts: Names = None) -> None:
         """Raise a ToolkitError if these columns of the table would fill over half of the free memory."""
+        check_filters(table, prompts, None)
         only, needed = as_names(prompts), 0
         for part in self.parts(table):
             with TableFile(self.part_path(table, part), table) as file:
@@ -231,6 +240,11 @@ class Runs(Frames):
         if not paths:
             raise ToolkitError("no run was named: name one or more folders")
         self.runs = tuple(Run(path) for path in paths)
+
+    def _repr_html_(self) -> str:
+        from toolkit.report.notebook import runs_html
+
+        return runs_html(self)
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
@@ -293,6 +307,16 @@ def check_columns(table: str, columns: Names) -> list[str]:
         if name not in known:
             raise ToolkitError(f"columns: {table} has no column {name!r}; it has {', '.join(known)}")
     return list(dict.fromkeys(names))
+
+
+def check_filters(table: str, prompts: Names, kinds: Names) -> None:
+    """Refuse prompts or kinds of a table whose rows belong to none."""
+    known = TABLES[_known_table(table)].names
+    for argument, column, given in (("prompts", "prompt_id", prompts), ("kinds", "kind", kinds)):
+        if given is not None and column not in known:
+            raise ToolkitError(
+                f"{argument}: {table} has no column {column} to choose by; leave {argument} out"
+            )
 
 
 def _read(
