@@ -1,4 +1,4 @@
-"""One function a figure: arrays and frames in, an Axes out. Imports matplotlib; nothing else here does.
+"""One function a figure: arrays and frames in, an Axes out. Importing this imports matplotlib, but no pyplot.
 
 Every function takes `ax=None` (an axes of its own, through pyplot, where none is given), draws, and returns
 the axes. None shows anything, changes matplotlib's settings, or computes a statistic that `toolkit.stats` has.

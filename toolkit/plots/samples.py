@@ -194,7 +194,7 @@ def _draw_partings(ax: Axes, rows: list[_Row], edges: list[Floats]) -> list[Key]
     if not at or not first:
         return []
     x, y = np.array(list(at.values())), np.array(list(at))
-    for colour, wide, label in ((theme.paper, 5.4, "around"), (theme.ink, 2.6, "partings")):
+    for colour, wide, label in ((theme.paper, 4.4, "around"), (theme.ink, 2.6, "partings")):
         bars = ax.vlines(x, y - 0.48, y + 0.48, colors=colour, linewidths=wide, zorder=4)
         bars.set(clip_on=False, label=f"_{label}")
     line = reference(theme, dotted=True) | {"color": theme.ink}
