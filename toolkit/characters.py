@@ -13,6 +13,7 @@ import unicodedata
 
 ELLIPSIS = "…"
 _ZWNJ, _ZWJ, _AS_EMOJI = "\u200c", "\u200d", "\ufe0f"
+JOINERS = (_ZWNJ, _ZWJ)
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me", "Mc"})
 _NAMED = {"\t": "⇥", "\x7f": "␡"}
@@ -86,7 +87,7 @@ def _joins(text: str, start: int, i: int) -> bool:
         return False
     if character == _AS_EMOJI:
         return (before.isascii() and before in _NARROW_EMOJI) or _is_emoji(before)
-    if character in (_ZWJ, _ZWNJ):
+    if character in JOINERS:
         return i + 1 < min(len(text), start + _LONGEST) and (
             (character == _ZWJ and _ends_in_emoji(text, start, i) and _is_emoji(text[i + 1]))
             or (_needs_joiners(before) and _needs_joiners(text[i + 1]))

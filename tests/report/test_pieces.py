@@ -83,3 +83,7 @@ def test_a_long_text_of_one_owner_is_one_part() -> None:
     text = "é漢" * 100_000
     assert whole_characters([(text, 0)]) == [(text, (0,))]
     assert split_by_tokens(text, 0, len(text.encode()), [(0, len(text.encode()))]) == [(text, (0,))]
+
+
+def test_a_joiner_is_in_one_part_with_the_letters_that_need_it() -> None:
+    assert whole_characters([("می", 0), ("\u200cخ", 1)]) == [("م", (0,)), ("ی\u200cخ", (0, 1))]

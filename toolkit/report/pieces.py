@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from toolkit.appearance.scales import Scale
-from toolkit.characters import clusters
+from toolkit.characters import JOINERS, clusters
 
 T = TypeVar("T")
 
@@ -41,11 +41,23 @@ def whole_characters(parts: Sequence[tuple[str, T]]) -> list[tuple[str, tuple[T,
     owner_of = [i for i, (part, _) in enumerate(parts) for _ in part]
     found = []
     place = 0
-    for cluster in clusters(text):
+    for cluster in _with_what_joiners_need(clusters(text)):
         owners = tuple(dict.fromkeys(owner_of[place : place + len(cluster)]))
         place += len(cluster)
         found.append((cluster, owners))
     return [(part, tuple(parts[i][1] for i in owners)) for part, owners in _joined(found)]
+
+
+def _with_what_joiners_need(found: Iterable[str]) -> Iterator[str]:
+    """Clusters; one that ends in a joiner comes with the next, without which the joiner would mean nothing."""
+    held = ""
+    for cluster in found:
+        held += cluster
+        if len(held) == 1 or held[-1] not in JOINERS:
+            yield held
+            held = ""
+    if held:
+        yield held
 
 
 def _joined(parts: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[tuple[str, tuple[int, ...]]]:
