@@ -43,11 +43,9 @@ def terminal_columns() -> int | None:
 
 def write_text(text: str, output: Path | None) -> None:
     """Text to stdout, or to a file at once or not at all."""
-    from toolkit.store.files import write_atomically
+    from toolkit.store.files import write_result
 
     if output is None:
         print(text, end="")
-    elif output.exists() and not output.is_file():  # a pipe or /dev/null: nothing may take its place
-        output.write_text(text, encoding="utf-8")
     else:
-        write_atomically(output, text.encode())
+        write_result(output, text.encode())

@@ -101,11 +101,7 @@ def save_figure(figure: Figure, path: str | Path, *, format: str | None = None, 
     DataFault
         The file cannot be written.
     """
-    from toolkit.store.files import write_atomically
+    from toolkit.store.files import write_result
 
     target = Path(path)
-    content = figure_bytes(figure, output_format(target, format), dpi=dpi)
-    if target.exists() and not target.is_file():  # a pipe or /dev/null: nothing may take its place
-        target.write_bytes(content)
-    else:
-        write_atomically(target, content)
+    write_result(target, figure_bytes(figure, output_format(target, format), dpi=dpi))

@@ -24,7 +24,7 @@ from toolkit.report.setup import setup_of
 from toolkit.report.summary import summarize
 from toolkit.report.tally import Tally
 from toolkit.store import open_runs
-from toolkit.store.files import write_atomically
+from toolkit.store.files import write_result
 
 if TYPE_CHECKING:
     from toolkit.judging.evaluation import Evaluation
@@ -221,7 +221,7 @@ def _write(sections: _Sections, pages: Sequence[Page], tally: Tally, output: Pat
     for page, path in reversed(list(zip(pages, paths, strict=True))):
         values = sections.values(page, pages, tally, files)
         content = document(values, sections.island(page, files)).encode("utf-8", "replace")
-        _write_file(path, content)
+        write_result(path, content)
         if len(content) >= PAGE_BYTES:
             notes.append(f"{path}: {len(content):,} bytes, over {PAGE_BYTES:,}: {_why(page)}")
     return Report(paths, notes[::-1])
@@ -231,13 +231,6 @@ def _why(page: Page) -> str:
     if page.n_sequences <= 1:
         return "a single sequence is larger than a page should be"
     return "its figures and tables are large"
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    if path.exists() and not path.is_file():  # a pipe or /dev/null: nothing may take its place
-        path.write_bytes(content)
-    else:
-        write_atomically(path, content)
 
 
 def _links(own: int, pages: Sequence[Page], files: Sequence[str]) -> list[_Link]:

@@ -40,6 +40,26 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def write_result(path: Path, data: bytes) -> None:
+    """Write what a user asked for: `write_atomically`, but into a pipe or a device, whose place nothing may take.
+
+    Raises
+    ------
+    DataFault
+        It cannot be written.
+    """
+    if is_stream(path):
+        with writing(path):
+            path.write_bytes(data)
+    else:
+        write_atomically(path, data)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether there is a pipe or a device such as /dev/null at `path`."""
+    return path.exists() and not path.is_file()
+
+
 @contextmanager
 def aside(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; afterwards sync it and rename it, or remove it after an error."""
