@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit import patterns
 from toolkit.errors import ToolkitError
-from toolkit.grading import Extraction, base
+from toolkit.grading import Extraction
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_wrong_settings_are_named(settings, message):
 
 
 def test_a_pattern_that_does_not_end_is_an_error(monkeypatch):
-    monkeypatch.setattr(base, "PATTERN_SECONDS", 0.05)
+    monkeypatch.setattr(patterns, "PATTERN_SECONDS", 0.05)
     for match in ("first", "last"):
         with pytest.raises(ToolkitError, match=re.escape("avoid nested repeats")):
             Extraction(pattern=r"(a|aa)+$", match=match)("a" * 60 + "b")

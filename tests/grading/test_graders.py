@@ -50,6 +50,32 @@ def value(grader, text, *references):
         (Contains(), "it is 5.", ["5"], 1),
         (Contains(), "I like C++ best", ["C++"], 1),
         (Contains(), "I like C best", ["C++"], 0),
+        (Contains(), "I use C++", ["C"], 0),
+        (Contains(), "I use C++11.", ["C"], 0),
+        (Contains(), "I use C#.", ["C"], 0),
+        (Contains(), "I use C and C++", ["C"], 1),
+        (Contains(), "grade A+", ["A"], 0),
+        (Contains(), "I use .NET", ["NET"], 0),
+        (Contains(), "I use .NET", [".NET"], 1),
+        (Contains(), "the net income", [".NET"], 0),
+        (Contains(), "...Paris", ["Paris"], 1),
+        (Contains(), "Paris### Next", ["Paris"], 1),
+        (Contains(), "2+2=4", ["2"], 1),
+        (Contains(), "1914-1918", ["1918"], 1),
+        (Contains(), "0 or .5", ["5"], 0),
+        (Contains(normalizer=Normalizer(punctuation=False)), "I use C++ or .NET", ["C", "NET"], 0),
+        (Contains(), "It is Paris's old name", ["Paris"], 1),
+        (Contains(), "It is Paris’s old name", ["Paris"], 1),
+        (Contains(), "the boys' room", ["boys"], 1),
+        (Contains(), "Paris's", ["Paris’s"], 1),
+        (Contains(), "I visited St. John's", ["St. John's"], 1),
+        (Contains(), "N'Djamena", ["N’Djamena"], 1),
+        (Contains(), "la capitale de l’Italie", ["Italie"], 1),
+        (Contains(), "It is Oslo.It is old.", ["Oslo"], 1),
+        (Contains(), "I don't know", ["Don"], 0),
+        (Contains(normalizer=Normalizer(punctuation=False)), "Paris's", ["Paris"], 1),
+        (Exact(), "45 %", ["45%"], 1),
+        (Exact(), "45 %", ["45"], 0),
         (Contains(), "-5 degrees", ["-5"], 1),
         (Contains(normalizer=Normalizer(punctuation=False)), "a.b", ["a*b"], 0),
         (Contains(normalizer=Normalizer(punctuation=False)), "a*b", ["a*b"], 1),
@@ -70,6 +96,10 @@ def value(grader, text, *references):
         (Number(), "0.45%", ["45%"], 0),
         (Number(), "45%", ["0.45%"], 0),
         (Number(), "no idea", ["7"], 0),
+        (Number(), "No one knows", ["1"], 0),
+        (Number(), "10 000", ["10000"], 1),
+        (Number(), "It is 10^6", ["1,000,000"], 1),
+        (Number(), "7", ["Apollo 11", "7 km"], 1),
         (Number(decimal=","), "3,5", ["3,5"], 1),
         (Regex(), "It was in 1969.", [r"\b19\d\d\b"], 1),
         (Regex(), "It was in 1869.", [r"\b19\d\d\b", "^no"], 0),
@@ -82,10 +112,15 @@ def value(grader, text, *references):
         (Choice(), "b)", ["(B)"], 1),
         (Choice(), "A is wrong, so the answer is C", ["B"], 0),
         (Choice(), "I do not know", ["B"], 0),
+        (Choice(), "This is a hard choice. A is wrong.", ["A"], 0),
         (Choice(letters="ABCDEFGH"), "G", ["G"], 1),
         (AnyOf(), "It is 1,000.", ["1000"], 1),
         (AnyOf(), "The capital is Paris", ["Paris", "Paname"], 1),
         (AnyOf(), "Rome", ["Paris"], 0),
+        (AnyOf(), "Gemini 11", ["Apollo 11"], 0),
+        (AnyOf(), "There are three of them", ["The Three Musketeers"], 0),
+        (AnyOf(), "It opened in 1999", ["Summer of 1999 tour"], 0),
+        (AnyOf(), "It is 1,000 km", ["1000 km"], 1),
         (AnyOf(graders=(Exact(), Choice())), "answer: B", ["B"], 1),
     ],
 )
@@ -119,7 +154,14 @@ def test_no_reference_is_ungraded_and_no_answer_is_wrong(grader):
 
 @pytest.mark.parametrize(
     ("grader", "reference"),
-    [(Exact(), " "), (Contains(), ""), (Number(), "Paris"), (Number(), "1 or 2"), (Choice(), "Z")],
+    [
+        (Exact(), " "),
+        (Contains(), ""),
+        (Number(), "Paris"),
+        (Number(), "1 or 2"),
+        (Number(), "Apollo 11"),
+        (Choice(), "Z"),
+    ],
 )
 def test_a_reference_that_cannot_be_used_is_ungraded(grader, reference):
     assert math.isnan(value(grader, "Paris", reference))
@@ -210,7 +252,7 @@ def test_a_version_changes_the_hash(monkeypatch):
 
 def test_unknown_names_list_what_there_is():
     with pytest.raises(
-        ToolkitError, match="unknown grader 'fuzzy': give one of exact, contains, any_of, number"
+        ToolkitError, match="unknown grader 'fuzzy': give one of exact, contains, any-of, number"
     ):
         make_grader("fuzzy")
     with pytest.raises(ToolkitError, match="unknown grader 'fuzzy'"):

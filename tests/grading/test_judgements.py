@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
@@ -40,6 +41,33 @@ def test_a_function_is_found_by_name_here_or_in_a_file(tmp_path, monkeypatch):
         grader = parse_grader(f"function:{target}")
         assert grader.grade("b", ["a", "b"]).value == 1
         assert grader.grade("c", ["a", "b"]).value == 0
+
+
+def test_a_file_may_hold_a_dataclass(tmp_path):
+    (tmp_path / "judge.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Limits:\n    low: float = 0.5\n"
+        "def judge(text, references):\n    return Limits().low\n"
+    )
+    assert Function(f"{tmp_path / 'judge.py'}:judge").grade("x", []).value == 0.5
+
+
+def test_a_file_that_fails_leaves_no_module_behind(tmp_path):
+    (tmp_path / "judge.py").write_text("raise OSError('no disk')\n")
+    before = set(sys.modules)
+    with pytest.raises(ToolkitError, match="OSError: no disk"):
+        Function(f"{tmp_path / 'judge.py'}:judge")
+    assert set(sys.modules) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_importing_leaves_the_path_as_it_was(there, tmp_path, monkeypatch):
+    (tmp_path / f"a_judge_{there}.py").write_text("judge = max\n")
+    monkeypatch.chdir(tmp_path)
+    path = [*([str(tmp_path)] if there else []), *sys.path]
+    monkeypatch.setattr(sys, "path", list(path))
+    Function(f"a_judge_{there}:judge")
+    assert sys.path == path
 
 
 def test_a_functions_hash_changes_with_its_source(tmp_path):
@@ -106,6 +134,20 @@ def test_labels_are_found_by_sequence_then_by_prompt(name, text, tmp_path):
     assert value("q2", "sample", 5) == 0.5
     for ungraded in (("q3", "sample", 0), ("q1", "sample", 1), ("q9", "greedy", 0)):
         assert math.isnan(value(*ungraded))
+
+
+@pytest.mark.parametrize("index", ["1", "1.0", '"1"', '"1.0"'])
+def test_a_sample_index_is_a_whole_number_however_it_is_written(index, tmp_path):
+    row = f'{{"prompt_id": "q1", "kind": "sample", "sample_index": {index}, "value": 1}}\n'
+    labels = write(tmp_path, "l.jsonl", row)
+    assert labels.grade("x", [], key=("q1", "sample", 1)).value == 1
+
+
+@pytest.mark.parametrize("index", ["1.7", "true", "-1", '"x"', "[1]", "NaN", "1" + "0" * 400])
+def test_what_is_no_sample_index_is_refused(index, tmp_path):
+    row = f'{{"prompt_id": "q1", "kind": "sample", "sample_index": {index}, "value": 1}}\n'
+    with pytest.raises(ToolkitError, match=r"l\.jsonl:1: sample_index is .*: give a whole number, from 0"):
+        write(tmp_path, "l.jsonl", row)
 
 
 def test_a_label_of_a_wording_holds_for_every_sample_that_has_it(tmp_path):

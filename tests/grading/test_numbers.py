@@ -32,8 +32,28 @@ def values(text, **options):
         ("- 5 apples", [5]),
         ("(-5)", [-5]),
         ("-$5, $-5, €3.50", [-5, -5, 3.5]),
+        ("(3,-5)", [3, -5]),
+        ("x.-5", [-5]),
+        ("...-5", [-5]),
+        ("(-3)-5", [-3, 5]),
+        ("it is 6--7", [6, 7]),
+        ("answer--42", [42]),
+        ("The answer is...42", [42]),
+        ("is.42", [42]),
+        ("3..5", [3, 5]),
+        ("10 000", [10_000]),
+        ("1 234 567.5 people", [1_234_567.5]),
+        ("2020 100", [2020, 100]),
+        ("010 000", [10, 0]),
+        ("1,234 567", [1234, 567]),
+        ("10 00 and 10  000", [10, 0, 10, 0]),
         ("2.5e6 1E-3", [2.5e6, 1e-3]),
         ("2×10⁶, 6.02 x 10^23, 5·10⁻²", [2e6, 6.02e23, 0.05]),
+        ("10^6, 10⁶, 2**10, 10^{-2}, -2^2", [1e6, 1e6, 1024, 0.01, -4]),
+        (r"2 \times 10^{6} or 2\cdot10^3", [2e6, 2e3]),
+        ("1969² and 110⁶", [1969, 110]),
+        ("5 m^2, x^-3, y^{12}, 2^3^2", [5, 8]),
+        ("9^99999 and 0^-1", []),
         ("3/4", [0.75]),
         ("-1/2", [-0.5]),
         ("1 1/2 and 1½ and ½", [1.5, 1.5, 0.5]),
@@ -68,6 +88,19 @@ def test_numbers_in_digits(text, expected):
         ("three point one four", [3.14]),
         ("one two three", [1, 2, 3]),
         ("someone, tenth, pone", []),
+        ("No one knows, nor any one, the one, this one", []),
+        ("no-one", []),
+        ("one another", []),
+        ("this one million", [1e6]),
+        ("one", [1]),
+        ("one half", [0.5]),
+        ("two thirds and three-quarters", [2 / 3, 0.75]),
+        ("the twenty third", [20]),
+        ("two and a half", [2.5]),
+        ("two and a half million", [2.5e6]),
+        ("half a million", [5e5]),
+        ("one half million", [5e5]),
+        ("minus one third", [-1 / 3]),
     ],
 )
 def test_numbers_in_words(text, expected):
@@ -107,6 +140,11 @@ def test_a_number_lies_where_it_says(text):
         assert text[number.start : number.end].strip()
         again = find_numbers(text[number.start : number.end])
         assert [abs(n.value) for n in again] == [abs(number.value)]
+
+
+@given(st.integers(0, 10**12))
+def test_integers_in_groups_with_spaces_are_read_back(number):
+    assert values(f"about {number:,} people".replace(",", " ")) == [number]
 
 
 @pytest.mark.parametrize("text", ["1 " * 5000, "1,234" * 2000, "one " * 5000, "1/" * 5000, "hundred " * 3000])

@@ -139,6 +139,23 @@ def test_samples_of_one_prompt_widen_the_interval():
     assert by_prompt.high - by_prompt.low > 2 * (by_sample.high - by_sample.low)
 
 
+def test_a_masked_value_is_in_the_mean_of_the_resamples_that_have_it():
+    statistic = bootstrap.mean_of([0.0, -math.inf, 1.0, NAN])
+    counts = np.array([[1, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 3]])
+    np.testing.assert_array_equal(statistic(counts), [0.5, -math.inf, NAN])
+    both = bootstrap.mean_of([math.inf, -math.inf])
+    np.testing.assert_array_equal(both(np.array([[1, 1], [1, 0]])), [NAN, math.inf])
+
+
+@pytest.mark.parametrize("method", bootstrap.METHODS)
+def test_an_interval_over_a_masked_value_reaches_down_to_it(method):
+    values = [0.0, -math.inf, *np.linspace(0, 1, 18)]
+    found = bootstrap.intervals(bootstrap.mean_of(values), np.arange(20), method=method)[0]
+    assert (found.value, found.low) == (-math.inf, -math.inf)
+    without = bootstrap.intervals(bootstrap.mean_of(values[2:]), np.arange(18), method=method)[0]
+    assert 0 < without.low < without.high < 1
+
+
 def test_mean_leaves_undefined_values_out():
     statistic = bootstrap.mean_of([1.0, NAN, 3.0])
     found = statistic(np.array([[1, 5, 1], [0, 1, 2], [0, 3, 0]]))

@@ -147,6 +147,12 @@ def test_wrong_input_is_named(confidence, correct, message):
         ranking.auroc(confidence, correct)
 
 
+def test_prompts_without_an_order_are_refused():
+    with pytest.raises(ToolkitError, match="prompts holds NoneType, str: give prompts of one kind"):
+        ranking.prompt_codes([None, "a"], 2)
+    assert ranking.prompt_codes(["b", "a", "b"], 3)[1].tolist() == [1, 0, 1]
+
+
 def test_prompts_of_another_length_are_refused():
     with pytest.raises(ToolkitError, match=r"prompts has shape \(1,\)"):
         ranking.within_prompt_auroc([0.1, 0.2], [0, 1], ["a"])

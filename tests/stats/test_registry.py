@@ -66,6 +66,8 @@ def test_every_estimator_states_what_it_is(estimator: registry.Estimator) -> Non
         ),
         ("cocoa('min_k_percent(k=0.5)')", {"u": "min_k_percent(k=0.5)"}, "cocoa(u='min_k_percent(k=0.5)')"),
         ("cocoa(2)", {"u": 2}, "cocoa(u=2)"),
+        ("jaccard_eccentricity(inf)", {"cutoff": math.inf}, "jaccard_eccentricity(cutoff=inf)"),
+        ("jaccard_eccentricity(cutoff=-inf)", {"cutoff": -math.inf}, "jaccard_eccentricity(cutoff=-inf)"),
     ],
 )
 def test_a_text_names_an_estimator_and_its_parameters(text: str, parameters: dict, label: str) -> None:
@@ -94,10 +96,11 @@ def test_parameters_decide_what_is_read(text: str, inputs: tuple[str, ...]) -> N
     ("text", "words"),
     [
         ("mean_logpro", "did you mean mean_logprob"),
-        ("confidence", "There are sum_logprob, mean_logprob, min_logprob"),
+        ("confidence", "toolkit summarize --list, or toolkit.stats.names(), has all"),
         ("min_k_percent(j=1)", "no parameter 'j': it takes k=0.2, which=logprob"),
         ("min_k_percent(half)", "k must be a number, not 'half'"),
         ("min_k_percent(True)", "k must be a number, not True"),
+        ("min_k_percent(nan)", "k must be a number, not 'nan'"),
         ("lowest_window(2.5)", "window must be a whole number"),
         ("mean_logprob(draft)", "which must be one of logprob, constrained, sampling"),
         ("mean_logprob(logprob, 2)", "got 2 values"),
@@ -119,6 +122,17 @@ def test_a_wrong_name_or_parameter_says_what_there_is(text: str, words: str) -> 
         registry.get(text)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_numpys_numbers_are_parameters_as_pythons_are() -> None:
+    found = registry.get("lowest_window").bind(window=np.int64(5), k=np.int32(20))
+    assert found == registry.get("lowest_window(window=5)")
+    assert found.label == "lowest_window(window=5)"
+    assert registry.get("min_k_percent").bind(np.float32(0.5)).label == "min_k_percent(k=0.5)"
+    with pytest.raises(ToolkitError, match="k must be a number, not nan"):
+        registry.get("min_k_percent").bind(np.float64("nan"))
+    with pytest.raises(ToolkitError, match="k must be a number, not True"):
+        registry.get("min_k_percent").bind(np.True_)
 
 
 def test_a_user_adds_an_estimator_in_ten_lines() -> None:

@@ -153,6 +153,15 @@ def test_cocoa_is_the_uncertainty_times_the_mean_distance(drawn: Drawn) -> None:
     )
 
 
+def test_cocoa_takes_an_entropy_that_rounding_left_below_0_as_0() -> None:
+    target = Target(similarity=np.array([0.5, 0.5]), values={"mean_entropy": -1e-9})
+    assert agreement.cocoa(target, u="mean_entropy") == 0
+    assert agreement.cocoa(target, u=-1e-9) == 0
+    assert math.isnan(agreement.cocoa(target, u=math.nan))
+    with pytest.raises(ToolkitError, match=r"u is -0\.001"):
+        agreement.cocoa(target, u=-0.001)
+
+
 def test_cocoa_says_what_it_lacks() -> None:
     row = np.array([1.0, 0.5])
     for target, u, words in (
@@ -160,7 +169,7 @@ def test_cocoa_says_what_it_lacks() -> None:
         (Target(similarity=row), "sum_logprob", "sum_logprob of the target"),
         (Target(similarity=row, values={"self_certainty": 1.0}), "self_certainty", "no uncertainty"),
         (Target(similarity=row), -1.0, "at least 0"),
-        (Target(similarity=row), "nonsense", "unknown estimator"),
+        (Target(similarity=row), "nonsense", "there is no estimator"),
     ):
         with pytest.raises(ToolkitError, match=words):
             agreement.cocoa(target, u=u)
@@ -187,9 +196,13 @@ def test_one_sample_and_a_matrix_with_a_hole_are_undefined() -> None:
 
 def test_pairs_without_words_do_not_count_as_unlike() -> None:
     assert math.isnan(agreement.lexical_similarity(["Paris", "Paris"], metric="rouge2"))
-    assert agreement.lexical_similarity(["", "", "Paris is", "Paris is"], metric="rouge2") == pytest.approx(
-        1 / 5
-    )
+    texts = ["Paris", "Rome", "Paris is", "Paris is"]
+    assert agreement.lexical_similarity(texts, metric="rouge2") == pytest.approx(1 / 5)
+
+
+def test_empty_texts_are_alike() -> None:
+    assert agreement.lexical_similarity(["", " ..."]) == 1
+    assert agreement.lexical_similarity(["", "", "Paris is", "Paris is"]) == pytest.approx(2 / 6)
 
 
 @pytest.mark.parametrize("matrix", [np.ones((2, 3)), np.ones(4), -np.ones((2, 2))])

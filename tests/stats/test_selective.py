@@ -216,6 +216,16 @@ def test_perfect_and_reversed_rankings_are_one_and_below_zero():
     assert selective.prr([1, 2, 3, 4, 5], quality) < 0
 
 
+def test_half_a_prr_sees_the_order_of_the_less_confident_half_only():
+    rng = np.random.default_rng(0)
+    quality, confidence = rng.random(20), np.arange(20.0)[::-1]
+    value = selective.prr(confidence, quality, max_rejection=0.5)
+    for half, stays in ((slice(0, 10), True), (slice(10, 20), False)):
+        other = quality.copy()
+        other[half] = other[half][::-1]
+        assert (selective.prr(confidence, other, max_rejection=0.5) == pytest.approx(value)) is stays
+
+
 def test_prr_does_not_change_with_the_scale_of_quality():
     rng = np.random.default_rng(0)
     confidence, quality = rng.normal(size=50), rng.random(50)

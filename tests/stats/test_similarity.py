@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import ToolkitError
-from toolkit.stats import similarity
+from toolkit.stats import get, similarity
 from toolkit.stats.similarity import ROUGE_METRICS, RougeMetric
 from toolkit.stats.stemming import stem
 
@@ -56,7 +56,13 @@ def test_jaccard_equals_sets_of_words(texts: list[str]) -> None:
 @given(TEXTS, st.sampled_from(ROUGE_METRICS), st.sampled_from(["stemmed", "words", "characters"]))
 def test_rouge_equals_a_plain_f_measure(texts: list[str], metric: RougeMetric, tokens: str) -> None:
     words = [similarity.rouge_tokens(text, tokens) for text in texts]  # type: ignore[arg-type]
-    expected = [[plain_rouge(a, b, metric) for b in words] for a in words]
+    expected = [
+        [
+            1.0 if i == j or not (texts[i] or texts[j]) else plain_rouge(a, b, metric)
+            for j, b in enumerate(words)
+        ]
+        for i, a in enumerate(words)
+    ]
     found = similarity.rouge_matrix(texts, metric, tokens=tokens)  # type: ignore[arg-type]
     np.testing.assert_allclose(found, expected)
 
@@ -127,9 +133,47 @@ def test_tokens_of_rouge(tokens: str, text: str, expected: list[str]) -> None:
 
 def test_scripts_without_spaces_have_a_similarity_by_characters() -> None:
     texts = ["東京です", "東京", "京都"]
-    assert np.isnan(similarity.rouge_matrix(texts)).all()
+    np.testing.assert_array_equal(similarity.rouge_matrix(texts), np.where(np.eye(3), 1, np.nan))
     found = similarity.rouge_matrix(texts, tokens="characters")
     np.testing.assert_allclose(found[0, 1:], [4 / 6, 2 / 6])
+
+
+def test_a_text_without_words_equals_itself_and_empty_ones_each_other() -> None:
+    nan = np.nan
+    found = similarity.rouge_matrix(["", " ...", "Paris", "\U0001f44d", "\U0001f44d"])
+    rows = [[1, 1, 0, nan, nan], [1, 1, 0, nan, nan], [0, 0, 1, 0, 0], [nan, nan, 0, 1, nan], [nan] * 5]
+    rows[4] = [nan, nan, 0, nan, 1]
+    np.testing.assert_array_equal(found, rows)
+    # Equal pairs of them would all be 1, were others left out: three answers of which one differs, all alike.
+    pairs = similarity.rouge_matrix(["Paris", "Rome", "Paris", "in Paris"], "rouge2")
+    np.testing.assert_array_equal(pairs, [[1, nan, nan, 0], [nan, 1, nan, 0], [nan, nan, 1, 0], [0, 0, 0, 1]])
+
+
+def test_one_empty_sample_leaves_its_prompt_defined() -> None:
+    matrix = similarity.rouge_matrix(["Paris", "Paris it is", ""])
+    for name in ("similarity_degree", "similarity_eigenvalue", "kernel_language_entropy", "mean_similarity"):
+        assert np.isfinite(get(name).function(matrix)), name
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 60)), min_size=1, max_size=4))
+def test_words_in_common_are_counted_as_often_as_both_have_them(counts: list[dict[str, int]]) -> None:
+    words = [[word for word, n in text.items() for _ in range(n)] for text in counts]
+    expected = [[sum((Counter(a) & Counter(b)).values()) for b in words] for a in words]
+    np.testing.assert_array_equal(similarity._overlaps(words), expected)
+
+
+def test_a_repeated_word_costs_no_more_than_a_single_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    plain = similarity.csr_array
+
+    def counting(values: object, shape: tuple[int, int]) -> object:
+        shapes.append(shape)
+        return plain(values, shape)
+
+    monkeypatch.setattr(similarity, "csr_array", counting)
+    found = similarity.rouge_matrix(["on and on and " * 1250] * 8, "rouge1")
+    assert (found == 1).all()
+    assert shapes == [(8, 2)]
 
 
 def test_rouge_takes_more_different_words_than_a_plane_of_unicode() -> None:

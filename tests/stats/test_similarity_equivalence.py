@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit import patterns
 from toolkit.errors import ToolkitError
 from toolkit.stats import answers, equivalence
 
@@ -26,6 +27,8 @@ from toolkit.stats import answers, equivalence
         ("3.5", "3.5"),
         ("5%.", "5%"),
         ("C#", "c#"),
+        ("45 %", "45%"),
+        ("% of 5", "% of 5"),
         ("- Paris", "paris"),
         ("don't", "don't"),
         ("?!", "?!"),
@@ -65,6 +68,24 @@ def test_normalising_twice_changes_nothing_more(text: str) -> None:
         ("H2O", None),
         ("v1.2.3", None),
         ("none", None),
+        ("3.11.7", None),
+        ("The answer is...42", 42.0),
+        ("(3,-5)", -5.0),
+        ("...-5", -5.0),
+        ("answer--42", 42.0),
+        ("-$5", -5.0),
+        ("$-5", -5.0),
+        ("−€3.50", -3.5),
+        ("10 000", 10000.0),
+        ("2020 100", 100.0),
+        ("12\u2009345", 12345.0),
+        ("10^6", 1e6),
+        ("2**3", 8.0),
+        ("-2^2", -4.0),
+        ("2 x 10^-3", 0.002),
+        ("5 m^2", 5.0),
+        ("2^99999", None),
+        ("0^-1", None),
     ],
 )
 def test_the_last_number_of_a_text(text: str, expected: float | None) -> None:
@@ -89,6 +110,12 @@ def test_the_first_number_is_an_option() -> None:
         ("(d)", "D"),
         ("I think (d) is right", "D"),
         (r"The correct one is \boxed{B}", "B"),
+        ("Answer\n\nC", "C"),
+        ("answer: __B__", "B"),
+        ("This is a hard choice. A is wrong, C is right.", None),
+        ("Choose the best option. A cat sat.", None),
+        ("Is that an option? A cat sat.", None),
+        ("An answer… A cat sat.", None),
         ("A dog ran", None),
         ("answer is a dog", None),
         ("The answer isn't clear", None),
@@ -113,6 +140,27 @@ def test_a_pattern_gives_its_group_or_its_match() -> None:
     assert answers.extract_match("y", r"x=(\d)") is None
     with pytest.raises(ToolkitError, match="no regular expression"):
         answers.extract_match("y", "(")
+
+
+def test_a_pattern_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "PATTERN_SECONDS", 0.05)
+    texts = ["a" * 60 + "b"]
+    for position in ("first", "last"):
+        with pytest.raises(ToolkitError, match="avoid nested repeats"):
+            answers.extract_match(texts[0], r"(a|aa)+$", position)
+    with pytest.raises(ToolkitError, match="avoid nested repeats"):
+        equivalence.classify(texts, "regex", pattern=r"(a|aa)+$")
+
+
+def test_equal_infinities_are_one_class() -> None:
+    numbers = [np.inf, 1.0, np.inf, -np.inf, None]
+    assert equivalence.number_classes(numbers).tolist() == [0, 1, 0, 2, -1]
+    assert equivalence.number_classes(numbers, 5.0).tolist() == [0, 1, 0, 2, -1]
+
+
+@pytest.mark.parametrize("text", ["answer" + " " * 50_000 + "x", "answer is" + "*" * 50_000 + "x"])
+def test_a_choice_in_a_long_text_ends(text: str) -> None:
+    assert answers.extract_choice(text) is None
 
 
 def test_classes_are_numbered_as_they_appear_and_no_answer_is_minus_one() -> None:

@@ -31,10 +31,10 @@ def elect(classes: list[int], weights: list[float], confidence: list[float]) -> 
     return max(ids, key=standing) if ids else -1  # max keeps the first of equals
 
 
-def check(vote: votes.Vote, classes: list[int], winner: int, voters: list[int]) -> None:
+def check(vote: votes.Vote, classes: list[int], winner: int, voters: list[int], n_filtered: int = 0) -> None:
     assert vote.winner == winner
     assert vote.n_voters == len(voters)
-    assert vote.n_undefined == len(classes) - len(voters)
+    assert vote.n_undefined == len(classes) - len(voters) - n_filtered
     assert vote.sample == next((i for i in voters if classes[i] == winner), -1)
 
 
@@ -72,12 +72,12 @@ def test_a_filtered_vote_is_one_of_the_most_confident(
     voters = [i for i, c in enumerate(classes) if c != -1 and not math.isnan(values[i])]
     vote = votes.filtered_vote(classes, values, keep=keep, weighted=weighted)
     if not voters:
-        assert (vote.winner, vote.n_voters) == (-1, 0)
+        assert (vote.winner, vote.n_voters, vote.n_undefined) == (-1, 0, len(classes))
         return
     bar = np.percentile([values[i] for i in voters], 100 * (1 - keep), method="higher")
     kept = [i for i in voters if values[i] >= bar]
     weights = [(values[i] if weighted else 1.0) if i in kept else math.nan for i in range(len(classes))]
-    check(vote, classes, elect(classes, weights, values), kept)
+    check(vote, classes, elect(classes, weights, values), kept, len(voters) - len(kept))
 
 
 @given(CLASSES, CONFIDENCES, st.sampled_from([0.0, 0.3, 1.0, 2.0]))

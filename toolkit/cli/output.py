@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 from toolkit.characters import clip, pad, quoted, visible, width
 from toolkit.cli.arguments import one_of
 from toolkit.errors import ToolkitError
+from toolkit.spreadsheets import quoted_formula
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = ("table", "csv", "json", "parquet")
+_ENDINGS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
 MASKED = -9999.0  # -inf in JSON, as the APIs write it
 _SMALLEST_COLUMN = 8
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -41,22 +42,33 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_format(name: str | None, output: Path | None) -> str:
-    """The format asked for, else that of the file's ending, else a text table.
+    """The format asked for, else that of the file's ending; a text table where there is none.
 
     Raises
     ------
     ToolkitError
-        Parquet without a file to write it to, or a file that cannot be: a folder, or in none.
+        An ending that is not known, Parquet without a file to write it to, or a file that cannot be: a folder,
+        or in none.
     """
     if output is not None and output.is_dir():
         raise ToolkitError(f"--output: {quoted(str(output))} is a folder; give the path of a file")
     if output is not None and not output.parent.is_dir():
         raise ToolkitError(f"--output: there is no folder {quoted(str(output.parent))}; make it first")
-    suffix = output.suffix[1:].lower() if output is not None else ""
-    chosen = name or (suffix if suffix in FORMATS else "table")
+    chosen = name or _format_of(output)
     if chosen == "parquet" and output is None:
         raise ToolkitError("--format parquet: it is not text; give a file with -o FILE.parquet")
     return chosen
+
+
+def _format_of(output: Path | None) -> str:
+    ending = output.suffix.lower() if output is not None else ""
+    if output is not None and ending not in _ENDINGS and (output.is_file() or not output.exists()):
+        endings = ", ".join(filter(None, _ENDINGS))
+        raise ToolkitError(
+            f"--output: {quoted(output.name)} has no ending that says its format; use one of {endings}, or give "
+            "--format"
+        )
+    return _ENDINGS.get(ending, "table")
 
 
 def write_frame(frame: pd.DataFrame, chosen: str, output: Path | None) -> None:
@@ -66,7 +78,9 @@ def write_frame(frame: pd.DataFrame, chosen: str, output: Path | None) -> None:
         print(text_of(frame, chosen, terminal_columns), end="")
         return
     content = _parquet(frame) if chosen == "parquet" else text_of(frame, chosen, None).encode()
-    _write(output, content)
+    from toolkit.store.files import write_result
+
+    write_result(output, content)
 
 
 def text_of(frame: pd.DataFrame, chosen: str, columns: int | None) -> str:
@@ -169,7 +183,7 @@ def json_value(value: Any) -> Any:
 
 
 def _safe_cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return quoted_formula(value) if isinstance(value, str) else value
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
@@ -179,12 +193,3 @@ def _parquet(frame: pd.DataFrame) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink, compression="zstd")
     return bytes(sink.getvalue())
-
-
-def _write(path: Path, content: bytes) -> None:
-    from toolkit.store.files import write_atomically
-
-    if path.exists() and not path.is_file():  # a pipe or /dev/null: nothing may take its place
-        path.write_bytes(content)
-    else:
-        write_atomically(path, content)

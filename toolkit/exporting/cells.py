@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from toolkit.spreadsheets import quoted_formula
+
 MASKED = -9999.0  # stands for -inf
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # what a spreadsheet would run, or such a text quoted before
 _STORED_AS_JSON = ("messages", "metadata")
 _QUOTED_CELL = re.compile(r'[",\r\n]|^\s|\s$|^$')
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON allows them; readers of lines break there
@@ -27,13 +28,12 @@ _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON allows them; readers of 
 def csv_cells(column: pa.Array) -> pa.Array:
     """A column as CSV cells: null is null; an empty text, or no bytes, is `""`.
 
-    A text that a spreadsheet would run as a formula (it begins with `=`, `+`, `-`, `@`, a tab or a line
-    break, after any number of apostrophes) gets an apostrophe in front. Taking one apostrophe away from every
-    text that begins with apostrophes and then one of these gives the text back.
+    A text that a spreadsheet would run as a formula gets an apostrophe in front, as
+    `toolkit.spreadsheets.quoted_formula` says.
     """
     kind = column.type
     if pa.types.is_string(kind):
-        return _by_value(column, lambda text: _cell(f"'{text}" if _FORMULA.match(text) else text))
+        return _by_value(column, lambda text: _cell(quoted_formula(text)))
     if pa.types.is_list(kind):
         return _by_value(json_values(column), _cell)
     if pa.types.is_binary(kind):

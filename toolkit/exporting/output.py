@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError, argument
-from toolkit.store.files import aside, writing
+from toolkit.store.files import aside, is_stream, writing
 
 
 def write_export(chunks: Iterable[bytes], output: Path | None) -> None:
@@ -34,7 +34,7 @@ def write_export(chunks: Iterable[bytes], output: Path | None) -> None:
         _write(chunks, sys.stdout.buffer)
         return
     check_output(output)
-    if output.exists() and not output.is_file():  # nothing may take the place of a pipe or /dev/null
+    if is_stream(output):
         with output.open("wb") as stream:
             _write(chunks, stream)
         return

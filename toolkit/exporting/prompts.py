@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toolkit.aggregation.selection import Selection
-from toolkit.characters import quoted
+from toolkit.characters import count, quoted
 from toolkit.errors import DataFault, argument
 from toolkit.exporting.cells import json_columns, objects
 from toolkit.exporting.rows import check_prompts, nothing_selected, of_samples
@@ -127,7 +127,7 @@ def _read(
                 size += file.estimate_bytes(columns, groups)
                 refuse_large_load(
                     2 * size,
-                    f"{len(ids)} prompts of {run.path}",
+                    f"{count(len(ids), 'prompt')} of {run.path}",
                     f"select fewer with {argument('prompts')}, {argument('kinds')} or {argument('samples')}",
                 )
                 rows = keep_rows(file.read(columns, groups), ids, selection.kinds)

@@ -8,17 +8,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
-
-import regex
 
 from toolkit.errors import ToolkitError
 
 Key = tuple[str, str, int]  # (prompt_id, kind, sample_index)
-
-# A pattern that needs longer for one text would not end on a longer one either.
-PATTERN_SECONDS = 5.0
 
 
 class Grade(NamedTuple):
@@ -92,38 +86,3 @@ def config_hash(config: Mapping[str, Any]) -> str:
     """16 hexadecimal digits of a configuration; the order of its names does not matter."""
     text = json.dumps(config, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@lru_cache(maxsize=4096)
-def compile_pattern(pattern: str, what: str = "pattern") -> regex.Pattern[str]:
-    """A user's regular expression, in the syntax of the `regex` package.
-
-    Raises
-    ------
-    ToolkitError
-        If it is none.
-    """
-    try:
-        return regex.compile(pattern)
-    except regex.error as error:
-        raise ToolkitError(f"{what} {pattern!r} is no regular expression: {error}") from None
-
-
-def search(pattern: regex.Pattern[str], text: str, *, last: bool = False) -> regex.Match[str] | None:
-    """The first or the last match.
-
-    Raises
-    ------
-    ToolkitError
-        If it takes over 5 seconds: the pattern tries too many ways.
-    """
-    try:
-        if not last:
-            return pattern.search(text, timeout=PATTERN_SECONDS)
-        matches = list(pattern.finditer(text, timeout=PATTERN_SECONDS))
-    except TimeoutError:
-        raise ToolkitError(
-            f"pattern {pattern.pattern!r} takes over {PATTERN_SECONDS:g} s on {len(text)} characters: "
-            "avoid nested repeats such as (a+)+"
-        ) from None
-    return matches[-1] if matches else None

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from toolkit.errors import ToolkitError
-from toolkit.grading.base import compile_pattern, search
+from toolkit.patterns import compile_pattern, search
 from toolkit.spans import MARKS
 
 Which = Literal["first", "last"]

@@ -42,7 +42,8 @@ def grade_fields(
         JSON texts; of several, the one that gives the answer the best mean value counts, for all its fields.
     text_grader, number_grader : Grader, optional
         For leaves of text and of number: `Exact()` and `Number()` by default. A number given as text, or text
-        as a number, is graded by its text. true, false, null and empty containers must be the same.
+        as a number, is graded by its text. true, false, null, empty text and empty containers must be the
+        same.
 
     Returns
     -------
@@ -66,7 +67,8 @@ def json_fields(text: str) -> dict[str, Leaf] | None:
 
     The longest object or list in the text is taken, so that words and code fences around it do not matter. Of
     one that was cut off, the leaves that were complete are kept; a number at the cut may be incomplete and
-    is not.
+    is not. What is no JSON to a strict parser, such as one with a comma before a closing bracket, single
+    quotes or comments, has no fields: what reads the answer would not get them either.
     """
     found = _longest(text)
     return None if found is _MISSING else flatten(found)
@@ -115,6 +117,8 @@ def _leaf_value(found: Leaf, wanted: Leaf, graders: tuple[Grader, Grader]) -> fl
         return 0.0
     text, number = graders
     if isinstance(wanted, str):
+        if text.needs_references and not wanted.strip():  # the grader could not use it
+            return float(isinstance(found, str) and not found.strip())
         return text.grade(_shown(found), [wanted]).value
     if isinstance(number, Number):
         return number.grade_value(found, wanted).value

@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Literal
 import regex
 
 from toolkit.errors import ToolkitError
-from toolkit.grading.base import NO_ANSWER, UNGRADED, Grade, Grader, Key, compile_pattern, search
+from toolkit.grading.base import NO_ANSWER, UNGRADED, Grade, Grader, Key
 from toolkit.grading.normalize import Normalizer
 from toolkit.grading.numbers import DecimalMark, FoundNumber, find_numbers
+from toolkit.grading.units import whole_number
+from toolkit.patterns import compile_pattern, search
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,14 @@ class Contains(Grader):
     ----------
     whole_words : bool
         Only between word boundaries as Unicode has them (UAX 29): Niger is not in Nigeria, and 5 is neither
-        in 15 nor in 1.5 nor in -5. Between Chinese characters is a boundary everywhere; Korean particles hang
-        on to their word, so False serves better there.
+        in 15 nor in 1.5 nor in -5. Signs that belong to a word are part of it: C is not in C++, C# or C+, nor
+        NET in .NET. Between Chinese characters is a boundary everywhere; Korean particles hang on to their
+        word, so False serves better there.
+
+    Notes
+    -----
+    A possessive, an elided article and a missing space after a point hide no word: Paris is in "Paris's",
+    Italie in "l'Italie", and Oslo in "Oslo.It".
     """
 
     name: ClassVar[str] = "contains"
@@ -61,17 +69,28 @@ class Contains(Grader):
         wanted = [pair for pair in wanted if pair[1]]
         if not wanted:
             return UNGRADED
-        within = self.normalizer(text or "")
+        apart = _HANGING.sub(" ", text or "")
+        texts = dict.fromkeys(map(self.normalizer, (text or "", apart)))
         for reference, plain in wanted:
-            if _contains(within, plain, self.whole_words):
+            if any(_contains(within, plain, self.whole_words) for within in texts):
                 return Grade(1.0, reference)
         return Grade(0.0, None)
 
 
+# What a word can carry without a space between: 's after it, l' before it, and a point with another sentence.
+_HANGING = regex.compile(
+    r"(?i)(?<=\w)['’ʼ＇]s\b|(?<=\b(?:[dl]|qu|all|dall|dell|nell|sull))['’ʼ＇](?=\p{L})|(?<=\p{L}{2})\.(?=\p{L}{2})"
+)
+
+
 @lru_cache(maxsize=4096)
 def _words_pattern(plain: str) -> regex.Pattern[str]:
-    unsigned = r"(?<!-)" if plain[0].isdecimal() else ""
-    return regex.compile(rf"(?w)\b{unsigned}{regex.escape(plain, special_only=True)}\b")
+    # The 5 of -5 is another number, and the 5 of 1-5 is not.
+    unsigned = r"(?<!(?<!\d)-)" if plain[0].isdecimal() else ""
+    # C++11, A+ and C# are names; 2+2 is none, nor is Paris### where a heading follows at once.
+    sharp = "|#(?!#)" if len(plain) == 1 else ""
+    literal = regex.escape(plain, special_only=True)
+    return regex.compile(rf"(?w)\b(?<!(?<![\w.])\.){unsigned}{literal}\b(?!\+\+(?!\+)|\+(?![\w+]){sharp})")
 
 
 def _contains(within: str, plain: str, whole_words: bool) -> bool:
@@ -94,7 +113,8 @@ class Number(Grader):
 
     Notes
     -----
-    A reference must hold one number; units of measure around it are not compared. 45 % equals 45 and 0.45
+    A reference must be a number, such as 12, $12, 12 km/h or twelve, and not merely hold one, as Apollo 12 does:
+    such a reference is not used. Currencies and units of measure are not compared. 45 % equals 45 and 0.45
     where only one of the two is written as a percentage.
     """
 
@@ -115,8 +135,10 @@ class Number(Grader):
             raise ToolkitError(f"decimal is {self.decimal!r}: give . or ,")
 
     def _grade(self, text: str | None, references: Sequence[str], key: Key | None) -> Grade:
-        of_references = [self._numbers(reference) for reference in references]
-        wanted = [numbers[0] for numbers in of_references if len(numbers) == 1]
+        of_references = [
+            whole_number(reference, decimal=self.decimal, words=self.words) for reference in references
+        ]
+        wanted = [number for number in of_references if number is not None]
         return self._judge(text or "", self._numbers(text or ""), wanted)
 
     def grade_value(self, found: str | float, wanted: float) -> Grade:
@@ -247,7 +269,7 @@ class AnyOf(Grader):
 
     def __post_init__(self) -> None:
         if not self.graders:
-            raise ToolkitError("graders is empty: give any_of at least one grader")
+            raise ToolkitError("graders is empty: give any-of at least one grader")
 
     @property
     def needs_references(self) -> bool:

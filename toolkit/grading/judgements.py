@@ -116,19 +116,29 @@ def _import(target: str) -> Any:
 def _module(name: str) -> Any:
     # A command's path holds the folder of the command, not the one that its user is in.
     here = str(Path.cwd())
+    if here in sys.path:
+        return importlib.import_module(name)
     sys.path.append(here)
     try:
         return importlib.import_module(name)
     finally:
-        sys.path.remove(here)
+        if here in sys.path:
+            sys.path.remove(here)
 
 
 def _file_module(path: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"toolkit_user_{Path(path).stem}", path)
+    where = hashlib.sha256(str(Path(path).resolve()).encode()).hexdigest()[:8]
+    name = f"toolkit_user_{Path(path).stem}_{where}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError("not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[name] = module  # a dataclass looks its own module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 
@@ -226,10 +236,18 @@ def _label_key(row: dict[str, Any], at: str) -> tuple[Any, ...]:
         return (prompt, str(row["text"]).strip()) if "text" in row else (prompt,)
     if row["kind"] not in KINDS:
         raise ToolkitError(f"{at}: kind is {row['kind']!r}: give one of {', '.join(KINDS)}")
+    return (prompt, row["kind"], _sample_index(row["sample_index"], at))
+
+
+def _sample_index(given: Any, at: str) -> int:
+    """A whole number of at least 0; also as 1.0, as which tables with gaps are written."""
     try:
-        return (prompt, row["kind"], int(row["sample_index"]))
-    except (TypeError, ValueError):
-        raise ToolkitError(f"{at}: sample_index is {row['sample_index']!r}: give a whole number") from None
+        number = math.nan if isinstance(given, bool) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not (number.is_integer() and number >= 0):
+        raise ToolkitError(f"{at}: sample_index is {given!r:.40}: give a whole number, from 0")
+    return int(number)
 
 
 def _label_value(row: dict[str, Any], at: str) -> float:

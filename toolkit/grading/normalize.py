@@ -9,9 +9,10 @@ import regex
 
 # SQuAD removes string.punctuation; here also what else Unicode calls punctuation.
 _MARK = r"[\p{P}$+<=>^`|~--\p{Pd}_]"
-# Between digits (3.14, 1/2, 10:30), .5, 5 %, C# and C++.
-_MEANT = rf"(?<=\d){_MARK}(?=\d)|(?<!\w)\.(?=\d)|(?<=\d)[%‰]|(?<=\w[+#]?)[+#]"
+# Between digits (3.14, 1/2, 10:30), .5, .NET, 5%, C# and C++; an ellipsis before a word is not meant.
+_MEANT = rf"(?<=\d){_MARK}(?=\d)|(?<![\w.])\.(?=\w)|(?<=\d)[%‰]|(?<=\w[+#]?)[+#]"
 _STEPS = (
+    (regex.compile(r"(?<=\d) (?=[%‰])"), ""),  # 5 %
     (regex.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),  # 1,000
     (regex.compile(r"[\p{Pd}−]"), "-"),
     # A hyphen is a space, unless it is between digits or the sign of a number.
@@ -34,7 +35,7 @@ class Normalizer:
     ----------
     punctuation : bool
         Apostrophes and points are removed, any other mark is a space. What belongs to a number or a name
-        stays: -5, .5, 3.14, 1/2, 10:30, 5%, C++, C#; 1,000 becomes 1000.
+        stays: -5, .5, 3.14, 1/2, 10:30, 5%, C++, C#, .NET; 1,000 becomes 1000, and 5 % 5%.
     articles : bool
         The words a, an and the are removed.
     accents : bool

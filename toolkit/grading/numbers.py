@@ -1,14 +1,15 @@
-"""Numbers as people write them: 1,234.5, −3, 2.5e6, 3/4, 1½, 45 %, 5 million, twenty-five."""
+"""Numbers as people write them: 1,234.5, 10 000, −3, 2.5e6, 10^6, 3/4, 1½, 45 %, 5 million, twenty-five."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import regex
+
+from toolkit.grading.number_words import SCALES, spoken_numbers
 
 DecimalMark = Literal[".", ","]
 
@@ -16,44 +17,8 @@ _SIGNS = str.maketrans(
     {"．": ".", "，": ",", "－": "-", "＋": "+", "−": "-", "％": "%", "٫": ".", "٬": ",", "⁄": "/"}
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
-_SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_BELOW_20 = (
-    *(
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
-)
-_TEN_TIMES = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_SMALL = {word: value for value, word in enumerate(_BELOW_20)} | {
-    word: 10 * value for value, word in enumerate(_TEN_TIMES, start=2)
-}
-_UNIT, _TEEN, _TENS = (
-    "|".join(sorted((w for w, v in _SMALL.items() if low <= v < high), key=len, reverse=True))
-    for low, high in ((1, 10), (10, 20), (20, 100))
-)
-_BELOW_100 = rf"(?:(?:{_TENS})(?:[\s-]+(?:{_UNIT})\b)?|{_TEEN}|{_UNIT})\b"
-_BELOW_1000 = rf"(?:(?:(?:{_BELOW_100}|an?)[\s-]+)?hundred(?:\s+(?:and\s+)?{_BELOW_100})?|{_BELOW_100})\b"
-_SCALE = r"(?:thousand|million|billion|trillion)\b"
-_WORDS = regex.compile(
-    rf"\b(?P<minus>(?:minus|negative)\s+)?"
-    rf"(?P<whole>(?:(?:{_BELOW_1000}|an?)[\s-]+)?{_SCALE}(?:,?\s+(?:and\s+)?{_BELOW_1000}[\s-]+{_SCALE})*"
-    rf"(?:,?\s+(?:and\s+)?{_BELOW_1000})?|{_BELOW_1000}|zero\b)"
-    rf"(?:\s+point(?P<fraction>(?:\s+(?:zero|{_UNIT})\b)+))?"
-    r"(?P<percent>\s*(?:%|per\s?cent\b))?",
-    regex.IGNORECASE,
-)
+_POWER = r"(?:\^|\*\*)(?:\{{(?P<{0}>[-+]?\d+)\}}|(?P<{0}>[-+]?\d+))"
+_SUPERSCRIPT = "[⁻⁺]?[⁰¹²³⁴-⁹]+"
 
 
 class FoundNumber(NamedTuple):
@@ -73,41 +38,46 @@ def find_numbers(text: str, *, decimal: DecimalMark = ".", words: bool = True) -
     text : str
     decimal : {".", ","}
         The decimal mark. Of the point and the comma, the other one groups thousands, as do no-break and thin
-        spaces, apostrophes and underscores; a group has three digits, or two before the last (1,23,456).
+        spaces, apostrophes and underscores; a group has three digits, or two before the last (1,23,456). A
+        plain space groups threes: 10 000 is one number, 2020 100 are two.
     words : bool
-        English number words count where the text has no digits: "One of them is 7" is 7.
+        English number words count where the text has no digits: "One of them is 7" is 7. The pronoun does
+        not: no one, this one.
 
     Returns
     -------
     list of FoundNumber
-        Digits of any script; signs (a hyphen after a letter or digit is none: GPT-4, 3-5), also before a
-        currency; exponents (2e6, 2×10⁶, 2 x 10^6); fractions 3/4, ½, 1 1/2, 1½, but not dates 12/05/2020;
-        "million" and its like after digits; percentages. Not version numbers (3.11.7), nor digits after a
-        letter (H2O), nor what is too large for a float.
+        Digits of any script; signs (a hyphen after a letter, a digit or a hyphen is none: GPT-4, 3-5), also
+        before a currency; exponents (2e6, 2×10⁶, 2 x 10^6) and powers (10^6, 10⁶, 2**10); fractions 3/4, ½,
+        1 1/2, 1½, but not dates 12/05/2020; "million" and its like after digits; percentages. Not version
+        numbers (3.11.7), nor digits after a letter (H2O) or a letter's power (m^2), nor what is too large for
+        a float. After an ellipsis begins a number: ...42 is 42.
     """
     plain = _plain_digits(text)
     found = [number for match in _digits(decimal).finditer(plain) if (number := _of_digits(match, decimal))]
     if found or not words:
         return found
-    return list(_of_words(text))
+    return [FoundNumber(*number) for number in spoken_numbers(text)]
 
 
 @lru_cache(maxsize=2)
 def _digits(decimal: DecimalMark) -> regex.Pattern[str]:
     point, comma = (r"\.", ",") if decimal == "." else (",", r"\.")
     vulgar = "[¼-¾⅐-⅞↉]"
+    group = rf"[{comma}\u00a0\u2009\u202f'’_]"
     number = (
-        rf"(?P<digits>\d{{1,3}}(?:[{comma}\u00a0\u2009\u202f'’_]\d{{2,3}})*[{comma}\u00a0\u2009\u202f'’_]\d{{3}}"
-        rf"(?!\d)(?:{point}\d+)?|\d+(?:{point}\d+)?|{point}\d+)"
+        rf"(?P<digits>(?:\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}|[1-9]\d{{0,2}}(?:\x20\d{{3}})+)"
+        rf"(?!\d)(?:{point}\d+)?|\d+(?:{point}\d+)?|(?<!{point}){point}\d+)"
     )
     exponent = (
-        r"(?:[eE](?P<e>[-+]?\d+)|\s?[×x*·]\s?10(?:(?:\^|\*\*)(?P<ten>[-+]?\d+)|(?P<super>[⁻⁺]?[⁰¹²³⁴-⁹]+)))?"
+        rf"(?:[eE](?P<e>[-+]?\d+)|\s?(?:[×x*·]|\\times|\\cdot)\s?10(?:{_POWER.format('ten')}"
+        rf"|(?P<super>{_SUPERSCRIPT}))|{_POWER.format('power')}|(?<=(?<![\d{point}{comma}])10)(?P<of_ten>{_SUPERSCRIPT}))?"
     )
     return regex.compile(
-        rf"(?:(?<![\w.,)])(?P<sign>[-+]))?[$€£¥]?(?<![\w/]|\d{point}|\d/)"
+        rf"(?:(?<![\w)-])(?P<sign>[-+]))?[$€£¥]?(?<![\w/]|\d{point}|\d/|\w\^\{{?[-+]?)"
         rf"(?:(?P<whole>\d+)\s+(?=\d+/))?"
         rf"(?:{number}{exponent}(?:/(?P<below>\d+)|(?P<and>{vulgar}))?|(?P<vulgar>{vulgar}))"
-        rf"(?![\d/]|{point}\d)(?:\s?(?P<scale>{'|'.join(_SCALES)})\b)?(?P<percent>\s?(?:%|per\s?cent\b))?",
+        rf"(?![\d/]|{point}\d)(?:\s?(?P<scale>{'|'.join(SCALES)})\b)?(?P<percent>\s?(?:%|per\s?cent\b))?",
         regex.IGNORECASE,
     )
 
@@ -127,7 +97,7 @@ def _of_digits(match: regex.Match[str], decimal: DecimalMark) -> FoundNumber | N
         value = value / float(parts["below"]) if float(parts["below"]) else math.inf
     value += unicodedata.numeric(parts["and"]) if parts["and"] else 0.0
     value += float(parts["whole"] or 0)
-    value *= _SCALES[parts["scale"].lower()] if parts["scale"] else 1.0
+    value *= SCALES[parts["scale"].lower()] if parts["scale"] else 1.0
     value = -value if parts["sign"] == "-" else value
     return FoundNumber(value, bool(parts["percent"]), *match.span()) if math.isfinite(value) else None
 
@@ -135,27 +105,9 @@ def _of_digits(match: regex.Match[str], decimal: DecimalMark) -> FoundNumber | N
 def _float(parts: dict[str, str], decimal: DecimalMark) -> float:
     whole, _, fraction = parts["digits"].partition(decimal)
     exponent = parts["e"] or parts["ten"] or (parts["super"] or "0").translate(_SUPERSCRIPTS)
-    return float(f"{regex.sub('[^0-9]', '', whole)}.{fraction or '0'}e{exponent}")  # too large is inf
-
-
-def _of_words(text: str) -> Iterator[FoundNumber]:
-    for match in _WORDS.finditer(text):
-        value = _spoken(match["whole"].lower())
-        for place, word in enumerate((match["fraction"] or "").lower().split(), start=1):
-            value += _SMALL[word] / 10**place
-        value = -value if match["minus"] else value
-        yield FoundNumber(value, match["percent"] is not None, *match.span())
-
-
-def _spoken(said: str) -> float:
-    """three hundred and five thousand and two: hundreds multiply what is said since the last thousand."""
-    total, current = 0.0, 0.0
-    for word in regex.findall("[a-z]+", said):
-        if word in _SMALL:
-            current += _SMALL[word]
-        elif word == "hundred":
-            current = (current or 1) * 100
-        elif word in _SCALES:
-            total += (current or 1) * _SCALES[word]
-            current = 0.0
-    return total + current
+    base = float(f"{regex.sub('[^0-9]', '', whole)}.{fraction or '0'}e{exponent}")  # too large is inf
+    power = parts["power"] or (parts["of_ten"] or "1").translate(_SUPERSCRIPTS)
+    try:
+        return base ** float(power)
+    except (OverflowError, ZeroDivisionError):
+        return math.inf

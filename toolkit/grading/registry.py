@@ -27,7 +27,8 @@ def make_grader(name: str, **settings: Any) -> Grader:
     """
     known = name.replace("-", "_")
     if known not in GRADERS:
-        raise ToolkitError(f"unknown grader {name!r}: give one of {', '.join(GRADERS)}")
+        known_names = ", ".join(GRADERS).replace("_", "-")
+        raise ToolkitError(f"unknown grader {name!r}: give one of {known_names}")
     kind = GRADERS[known]
     names = [f.name for f in fields(kind)]
     for setting in settings:

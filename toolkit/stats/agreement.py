@@ -19,6 +19,7 @@ from toolkit.stats.registry import get, register
 from toolkit.stats.samples import Target
 from toolkit.stats.similarity import RougeMetric, RougeTokens, nonnegative, rouge_matrix, square
 
+_ROUNDING = 1e-6  # an entropy of 0 can come out as this far below, in float32
 FOMICHEVA = "Fomicheva 2020, arXiv 2005.10608"
 
 
@@ -59,9 +60,10 @@ def lexical_similarity(
 ) -> float:
     """Mean ROUGE F-measure over the pairs of samples.
 
-    In [0, 1]; higher is more confident; NaN where no pair has a word (for rouge2, a pair of words) to
-    compare. LM-Polygraph's LexicalSimilarity is the negative, and takes such pairs as 0. Source: Fomicheva et
-    al. 2020, arXiv 2005.10608, who compare by Meteor.
+    In [0, 1]; higher is more confident. Pairs without a word (for rouge2, a pair of words) to compare are
+    left out, and it is NaN where all are; two empty texts are alike. LM-Polygraph's LexicalSimilarity
+    is the negative, and takes such pairs as 0. Source: Fomicheva et al. 2020, arXiv 2005.10608, who compare by
+    Meteor.
 
     Parameters
     ----------
@@ -102,12 +104,12 @@ def cocoa(target: Target, *, u: str | float = "sum_logprob") -> float:
     if target.similarity is None:
         raise ToolkitError("cocoa needs the target's similarity to each sample")
     uncertainty = _uncertainty(target, u) if isinstance(u, str) else float(u)
-    if uncertainty < 0:
+    if uncertainty < -_ROUNDING:
         raise ToolkitError(f"cocoa: u is {uncertainty:g}: it must be at least 0")
     similarity = np.asarray(target.similarity, np.float64)
     others = similarity[np.arange(len(similarity)) != target.index]
     with np.errstate(invalid="ignore"):  # a masked target that all agree with: infinity times 0 is NaN
-        return float(uncertainty * np.mean(1 - others)) if others.size else nan
+        return float(np.maximum(0, uncertainty) * np.mean(1 - others)) if others.size else nan
 
 
 def _uncertainty(target: Target, name: str) -> float:

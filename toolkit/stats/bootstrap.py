@@ -142,8 +142,17 @@ def mean_of(values: ArrayLike) -> Statistic:
     """The mean of (n,) values, those that are NaN left out: accuracy, or the AUROC within prompts."""
     given = vector(values, "values")
     defined = (~np.isnan(given)).astype(np.float64)
-    filled = np.where(np.isnan(given), 0.0, given)
-    return lambda counts: ratio(np.asarray(counts @ filled), np.asarray(counts @ defined))
+    filled = np.where(np.isfinite(given), given, 0.0)
+    infinite = [(value, (given == value).astype(np.float64)) for value in (-np.inf, np.inf)]
+
+    def statistic(counts: Counts) -> Floats:
+        sums = np.asarray(counts @ filled, np.float64)
+        with np.errstate(invalid="ignore"):  # both infinities: no mean
+            for value, places in infinite:  # a count of 0 times infinity would be NaN
+                sums = sums + np.where(counts @ places > 0, value, 0.0)
+        return ratio(sums, np.asarray(counts @ defined))
+
+    return statistic
 
 
 def of_metrics(judged: Judged, metrics: Sequence[Metric]) -> Statistic:
@@ -294,8 +303,15 @@ def _interval(value: float, draws: Floats, level: float, left_out: Floats | None
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if left_out is not None:
         tails = _bca_tails(value, defined, left_out[~np.isnan(left_out)], tails)
-    low, high = np.quantile(defined, tails)
+    low, high = _quantiles(defined, tails)
     return Interval(float(value), float(low), float(high), len(defined), undefined)
+
+
+def _quantiles(draws: Floats, tails: Floats) -> Floats:
+    if np.isfinite(draws).all():
+        return np.quantile(draws, tails)
+    # Between a number and an infinity is no place: the nearest draw.
+    return np.sort(draws)[np.rint(tails * (len(draws) - 1)).astype(np.int64)]
 
 
 def _bca_tails(value: float, draws: Floats, left_out: Floats, tails: Floats) -> Floats:
@@ -304,7 +320,8 @@ def _bca_tails(value: float, draws: Floats, left_out: Floats, tails: Floats) -> 
     below = (np.sum(draws < value) + 0.5 * np.sum(draws == value)) / len(draws)
     edge = 1 / (2 * len(draws))  # a value outside all draws has no finite bias
     bias = normal.inv_cdf(float(np.clip(below, edge, 1 - edge)))
-    lead = left_out.mean() - left_out if len(left_out) else np.zeros(1)
+    bounded = len(left_out) > 0 and bool(np.isfinite(left_out).all())
+    lead = left_out.mean() - left_out if bounded else np.zeros(1)
     spread = np.sum(lead**2) ** 1.5
     acceleration = np.sum(lead**3) / (6 * spread) if spread > 0 else 0.0
     shifted = bias + np.array([normal.inv_cdf(float(t)) for t in tails])

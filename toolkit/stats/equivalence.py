@@ -54,7 +54,7 @@ def classify(
     Raises
     ------
     ToolkitError
-        For an unknown `by`, or "regex" without a pattern.
+        For an unknown `by`, "regex" without a pattern, or a pattern that takes too long.
     """
     if callable(by):
         return answer_classes([by(text) for text in texts])
@@ -88,7 +88,9 @@ def number_classes(
     if not tolerance >= 0:
         raise ToolkitError(f"tolerance={tolerance}: it must be at least 0")
     values = np.array([np.nan if number is None else number for number in numbers], np.float64)
-    return _classes(np.abs(values[:, None] - values) <= tolerance, linkage)
+    with np.errstate(invalid="ignore"):  # equal infinities have no difference
+        near = np.abs(values[:, None] - values) <= tolerance
+    return _classes(near | (values[:, None] == values), linkage)
 
 
 def function_classes(

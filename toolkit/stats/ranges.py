@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toolkit.characters import count
 from toolkit.errors import ToolkitError
 
 Floats = NDArray[np.float64]
@@ -185,7 +186,7 @@ class Ranges:
     def _check(self, values: NDArray[Any]) -> None:
         last = self.ends.max(initial=0)
         if last > len(values):
-            raise ToolkitError(f"a range ends at {last}, past the column's {len(values)} rows")
+            raise ToolkitError(f"a range ends at {last}, past the column's {count(len(values), 'row')}")
 
     @cached_property
     def _total_weight(self) -> Floats:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toolkit.characters import count
 from toolkit.errors import ToolkitError
 from toolkit.stats.tally import Floats, Judged, Tally, judge, ratio, require_binary, vector
 
@@ -137,12 +138,16 @@ def prompt_codes(prompts: ArrayLike, n: int) -> tuple[NDArray[np.generic], NDArr
     Raises
     ------
     ToolkitError
-        If there are not n of them.
+        If there are not n of them, or they are of kinds that have no order, such as text and None.
     """
     given = np.asarray(prompts)
     if given.shape != (n,):
-        raise ToolkitError(f"prompts has shape {given.shape}: give the prompt of each of the {n} units")
-    unique, codes = np.unique(given, return_inverse=True)
+        raise ToolkitError(f"prompts has shape {given.shape}: give the prompt of each of {count(n, 'unit')}")
+    try:
+        unique, codes = np.unique(given, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(prompt).__name__ for prompt in given.tolist()}))
+        raise ToolkitError(f"prompts holds {kinds}: give prompts of one kind, such as text") from None
     return unique, codes
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import math
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,9 @@ from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
 
 Level = Literal["token-span", "samples"]
@@ -80,6 +84,9 @@ class Estimator:
             if key in given:
                 raise ToolkitError(f"{self.name}: {key} is given twice")
         given |= named
+        given = {
+            key: value.item() if isinstance(value, np.generic) else value for key, value in given.items()
+        }
         hints = _hints(self.function) if given else {}
         for key, value in given.items():
             if key not in self.parameters:
@@ -164,19 +171,22 @@ def get(text: str) -> Estimator:
     """The estimator that `text` names, its parameters bound: "mean_logprob", "min_k_percent(0.1)",
     "semantic_entropy(variant=farquhar, unique=True)".
 
-    Words, numbers, quoted strings, True and False are values; nothing is evaluated.
+    Words, numbers (also inf and -inf), quoted strings, True and False are values; nothing is evaluated.
 
     Raises
     ------
     ToolkitError
-        For an unknown name (the message lists what there is, close matches first), an unknown parameter, a
-        value of the wrong kind, or anything that is not of this form.
+        For an unknown name (the message has those that are close), an unknown parameter, a value of the wrong
+        kind, or anything that is not of this form.
     """
     name, positional, named = _parse(text)
     if name not in _ESTIMATORS:
         close = difflib.get_close_matches(name, _ESTIMATORS, n=3)
-        hint = f"did you mean {' or '.join(close)}? " if close else ""
-        raise ToolkitError(f"unknown estimator {name!r}: {hint}There are {', '.join(names())}")
+        hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+        raise ToolkitError(
+            f"there is no estimator {quoted(name)}{hint}; toolkit summarize --list, or toolkit.stats.names(), "
+            f"has all {len(_ESTIMATORS)}"
+        )
     return _ESTIMATORS[name].bind(*positional, **named)
 
 
@@ -228,7 +238,12 @@ def _parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     return call.func.id, positional, named
 
 
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+
+
 def _value(node: ast.expr) -> Any:
+    if (written := ast.unparse(node)) in _INFINITE:
+        return _INFINITE[written]
     if isinstance(node, ast.Name):
         return node.id
     value = ast.literal_eval(node)
@@ -248,7 +263,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (typing.Union, UnionType):
         return any(_fits(value, option) for option in options)
     if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+        return isinstance(value, (int, hint)) and not isinstance(value, bool) and value == value
     return hint is Any or isinstance(value, hint)
 
 

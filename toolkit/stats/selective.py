@@ -143,7 +143,8 @@ def prr(confidence: ArrayLike, quality: ArrayLike, *, max_rejection: float = 1.0
     quality : (n,) array_like
         0 and 1 or graded, on any scale: the ratio does not change with it.
     max_rejection : float
-        In (0, 1]: the share of units that may be left out. 0.5 looks at the confident half's end only.
+        In (0, 1]: the share of units that may be left out, the least confident first. With 0.5 only the order
+        of the less confident half counts, since the other half is always kept whole.
 
     Returns
     -------

@@ -62,9 +62,10 @@ def rouge_matrix(
 
     Returns
     -------
-    (K, K) in [0, 1]; NaN for a pair of which neither text has a word (or a pair of words), since there is
-    nothing to compare; 0 where only one has none. Source: Lin 2004, aclanthology.org/W04-1013. The package
-    rouge-score gives 0 for both; elsewhere it agrees.
+    (K, K) in [0, 1], 1 on the diagonal, 0 where only one of two texts has a word (for rouge2, a pair of
+    words). Where neither has one, it is 1 for two texts that are empty but for spaces and punctuation, else
+    NaN, since there is nothing to compare. Source: Lin 2004, aclanthology.org/W04-1013. The package
+    rouge-score gives 0 where neither has one; elsewhere it agrees.
 
     Raises
     ------
@@ -80,7 +81,9 @@ def rouge_matrix(
     shared = _common_subsequences(words) if metric == "rougeL" else _overlaps(words)
     total = sizes[:, None] + sizes
     # 2PR / (P + R) of P = shared / n and R = shared / m is 2 shared / (n + m).
-    return np.divide(2 * shared, total, out=np.full_like(total, np.nan), where=total > 0)
+    blank = np.array([not n and _is_blank(text) for text, n in zip(texts, sizes, strict=True)], bool)
+    wordless = np.where(np.outer(blank, blank) | np.eye(len(blank), dtype=bool), 1, np.nan)
+    return np.divide(2 * shared, total, out=wordless, where=total > 0)
 
 
 def rouge_tokens(text: str, tokens: RougeTokens = "stemmed") -> list[Any]:
@@ -191,6 +194,11 @@ def _characters(spelled: str) -> list[str]:
     return found
 
 
+def _is_blank(text: str) -> bool:
+    """Nothing but white space, punctuation and control characters."""
+    return all(c.isspace() or unicodedata.category(c)[0] in "CP" for c in text)
+
+
 def _numbered(texts: Sequence[Any]) -> list[list[int]]:
     """The items of each text as numbers, equal items having one number."""
     numbers: dict[Any, int] = {}
@@ -205,11 +213,14 @@ def _overlaps(texts: Sequence[Any]) -> Floats:
     texts_of = np.repeat(np.arange(len(numbered)), [len(text) for text in numbered])
     cells, counts = np.unique(texts_of * shape[1] + items, return_counts=True)
     shared = np.zeros((len(numbered), len(numbered)))
-    # min(a, b) is the number of n from 1 on with a ≥ n and b ≥ n.
-    for n in range(1, counts.max(initial=0) + 1):
+    # min(a, b) is the sum of the steps between counts up to the largest that both a and b reach. Texts of n
+    # words have about √n different counts at most, however often a word is repeated.
+    reached = 0
+    for n in np.unique(counts).tolist():
         row, column = np.divmod(cells[counts >= n], shape[1])
         present = csr_array((np.ones(len(row)), (row, column)), shape)
-        shared += (present @ present.T).toarray()
+        shared += (n - reached) * (present @ present.T).toarray()
+        reached = n
     return shared
 
 

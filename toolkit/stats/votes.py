@@ -27,7 +27,7 @@ class Vote(NamedTuple):
     sample: int  # the first that voted for it; -1 where nobody votes
     share: float  # of the votes that the winner has; NaN where nobody votes
     n_voters: int
-    n_undefined: int  # samples left out: no answer, or no confidence where it is needed
+    n_undefined: int  # samples that cannot vote: no answer, or no confidence where it is needed
 
 
 Rule = Callable[[NDArray[np.int64], Floats], Vote]
@@ -81,6 +81,11 @@ def filtered_vote(
         confidence on, as in DeepConf's code, so ⌊keep·(n − 1)⌋ + 1 of n voters and all that tie with the last
     weighted : whether those kept weigh as in `weighted_vote`, as published, or vote alike
 
+    Returns
+    -------
+    Vote
+        `n_voters` are those kept; `n_undefined` does not count those that were filtered out.
+
     Raises
     ------
     ToolkitError
@@ -95,7 +100,8 @@ def filtered_vote(
         last = np.sort(values[voters])[::-1][int(keep * (len(voters) - 1) + 1e-9)]
         values = np.where(values >= last, values, nan)
     kept = np.where(np.isnan(values), NO_ANSWER, ids)
-    return weighted_vote(kept, values) if weighted else majority_vote(kept, values)
+    vote = weighted_vote(kept, values) if weighted else majority_vote(kept, values)
+    return vote._replace(n_undefined=len(ids) - len(voters))  # those filtered out could have voted
 
 
 def borda_vote(classes: ArrayLike, self_certainty: ArrayLike, *, p: float = 0.3) -> Vote:

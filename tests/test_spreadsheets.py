@@ -1,0 +1,33 @@
+"""Formulas are quoted, and no two texts become one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.spreadsheets import quoted_formula
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((f"{start}x", f"'{start}x") for start in "=+-@\t\r\n"),
+        ("'=1", "''=1"),
+        ("''=1", "'''=1"),
+        ("'tis", "'tis"),
+        ("1=1", "1=1"),
+        ("", ""),
+    ],
+)
+def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text: str, expected: str) -> None:
+    assert quoted_formula(text) == expected
+
+
+@given(st.text(alphabet="'=+-@\t\r\nx ", max_size=6))
+def test_the_text_comes_back(text: str) -> None:
+    quoted = quoted_formula(text)
+    assert not quoted.startswith(tuple("=+-@\t\r\n"))
+    assert (quoted[1:] if re.match(r"'+[=+\-@\t\r\n]", quoted) else quoted) == text
