@@ -56,11 +56,9 @@ class Comparison:
         return np.where([text is None for text in texts], NO_ANSWER, found)
 
     def matrix(self, texts: Sequence[str | None]) -> Floats:
-        """(K, K) similarity; equal texts are alike even where they hold no word."""
+        """(K, K) similarity; NaN where a pair has nothing that could be compared. None is an empty text."""
         plain = ["" if text is None else text for text in texts]
-        found = np.asarray(self._similarity(plain), np.float64)
-        same = np.array([[a == b for b in plain] for a in plain])
-        return np.where(np.isnan(found) & same, 1.0, found)
+        return np.asarray(self._similarity(plain), np.float64)
 
     def _classify(self, texts: list[str]) -> NDArray[np.int64]:
         if callable(self.equivalence):
