@@ -235,7 +235,11 @@ def test_a_megabyte_without_a_space_is_cut_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.0, "1.00"), (0.123, "0.12"), (0.0, "0.00"), (0.00123, "0.0012"), (math.nan, "–")]
+    ("value", "text"),
+    [
+        *((1.0, "1.00"), (0.123, "0.12"), (0.0, "0.00"), (0.00123, "0.0012"), (math.nan, "–")),
+        *((3.4e-7, "3 × 10⁻⁷"), (9.9e-11, "1 × 10⁻¹⁰")),
+    ],
 )
 def test_probabilities_have_the_digits_they_need(value: float, text: str) -> None:
     assert probability(value) == text
@@ -257,4 +261,5 @@ def test_several_runs_are_told_apart(run: Run, tmp_path: Path) -> None:
         (f"run {i}", kind) for i in range(2) for kind in ("greedy", "sample")
     ]
     tiles: dict[str, Any] = dict(found.tiles)
-    assert (tiles["runs"], tiles["prompts"], tiles["sequences"]) == ("2", "16", "96")
+    assert (tiles["runs"], tiles["sequences"], "prompts" in tiles) == ("2", "96", False)
+    assert {one.run for one in found.answers} <= {"run 0", "run 1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.store.factory import (
 )
 from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES
 from toolkit.records import SequenceRecord
-from toolkit.report.views import SequenceView, has_gaps, question, sequence_views
+from toolkit.report.views import SequenceView, has_gaps, sequence_views
 from toolkit.store import RunWriter, open_run
 
 RECORDS = {record.key: record for record in make_records()}
@@ -149,15 +148,3 @@ def test_text_that_is_in_no_span_is_no_gap(run_path: Path) -> None:
     found = views(run_path, "regex:@@", "mean_logprob")
     assert not any(map(has_gaps, found.values()))
     assert all(piece.value is None for view in found.values() for piece in view.pieces)
-
-
-def test_the_question_is_the_last_message_of_the_user_else_the_text() -> None:
-    messages = [
-        {"role": "user", "content": "first"},
-        {"role": "user", "content": "last"},
-        {"role": "assistant", "content": "so"},
-    ]
-    assert question({"messages": json.dumps(messages), "text": "x"}) == "last"
-    assert question({"messages": json.dumps(messages[2:]), "text": "x"}) == "x"
-    assert question({"messages": messages, "text": "x"}) == "last"
-    assert question({"messages": None, "text": "x"}) == "x"

@@ -130,7 +130,7 @@ def _prompts(run: Run, ids: set[str]) -> dict[str, Mapping[str, Any]]:
 
 def _context(prompt: Mapping[str, Any] | None, columns: int | None) -> list[str]:
     """What was asked and what would be right, a line each."""
-    from toolkit.report.views import question
+    from toolkit.appearance.questions import question
 
     if prompt is None:
         return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.aggregation.selection import ALTERNATIVES, Block, Selection, read_blocks
+from toolkit.appearance.questions import question
 from toolkit.appearance.scales import TOKEN_SCALES
 from toolkit.characters import clip, quoted, visible
 from toolkit.errors import ToolkitError, argument
@@ -210,8 +210,5 @@ def _drawing(
 
 
 def _question(run: Run, prompt: str) -> str:
-    """What a prompt asks: its last message by the user, else its text."""
     (row,) = run.load("prompts", ["text", "messages"], prompt).to_pylist()
-    messages = json.loads(row["messages"]) if row["messages"] is not None else []
-    asked = [m["content"] for m in messages if m.get("role") == "user" and isinstance(m.get("content"), str)]
-    return str(asked[-1] if asked else row["text"])
+    return question(row)

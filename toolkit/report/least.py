@@ -17,6 +17,7 @@ LISTED = 8
 
 _CONTEXT = 60  # characters of the text on each side of a word
 _ANSWER = 300  # characters of an answer
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class LeastSure(NamedTuple):
@@ -38,6 +39,7 @@ class Entry(NamedTuple):
     """A line of the least sure."""
 
     href: str
+    run: str  # its name, where there are several
     question: str
     before: str
     text: str
@@ -125,7 +127,7 @@ def _found(
     return LeastSure(masked, one.page, prompt.run, key, prompt.question[:_ANSWER], *text, grade, span)
 
 
-def entries(least: Least, files: Sequence[str]) -> list[Entry]:
+def entries(least: Least, files: Sequence[str], names: Sequence[str]) -> list[Entry]:
     """The list as a page shows it.
 
     Parameters
@@ -133,16 +135,19 @@ def entries(least: Least, files: Sequence[str]) -> list[Entry]:
     least : Least
     files : sequence of str
         Addresses of the pages; links to the first page are within it.
+    names : sequence of str
+        Of the runs.
     """
-    return [_entry(found, files) for found in least]
+    return [_entry(found, files, names) for found in least]
 
 
-def _entry(found: LeastSure, files: Sequence[str]) -> Entry:
+def _entry(found: LeastSure, files: Sequence[str], names: Sequence[str]) -> Entry:
     place: dict[str, Any] = {"by": "word", "metric": "mean_logprob", "span": found.span}
     link = reader_link(found.run, *found.key, **({} if found.span is None else place))
     verdict = {None: "", 1.0: "right", 0.0: "wrong"}.get(found.grade, f"graded {found.grade}")
     return Entry(
         href=link if found.page == 1 else files[found.page - 1] + link,
+        run=names[found.run] if len(names) > 1 else "",
         question=found.question,
         before=found.before,
         text=found.text,
@@ -162,7 +167,12 @@ def reader_link(run: int, prompt_id: str, kind: str, sample: int, **more: Any) -
 
 
 def probability(value: float) -> str:
-    """A probability with two decimals, or as many as it needs."""
+    """A probability with the digits that matter: `0.12`, `0.0012`, `3 × 10⁻⁷`."""
     if math.isnan(value):
         return "–"
-    return f"{value:.2f}" if value >= 0.01 or value == 0 else f"{value:.2g}"
+    if value >= 0.01 or value == 0:
+        return f"{value:.2f}"
+    if value >= 0.0001:
+        return f"{value:.2g}"
+    digits, _, power = f"{value:.0e}".partition("e-")
+    return f"{digits} × 10⁻{power.lstrip('0').translate(_RAISED)}"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from toolkit.appearance.questions import question
 from toolkit.characters import count
 from toolkit.errors import ToolkitError
 from toolkit.report.snippets import Literals, block, bold, legend, line, more, record, table, text
-from toolkit.report.views import question
 
 if TYPE_CHECKING:
     from toolkit.calls.results import Generation, Result, Sequence

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from toolkit.aggregation.selection import EVERYTHING, KEY, Block, Selection, read_blocks
 from toolkit.aggregation.span_tables import opened_prompts
+from toolkit.appearance.questions import question
 from toolkit.characters import count, quoted
 from toolkit.errors import ToolkitError, argument
 from toolkit.report.data import OPTIONAL_COLUMNS, BlockData, Grade, inputs
 from toolkit.report.paging import PromptData
-from toolkit.report.views import question
 from toolkit.store import Run, Runs
 from toolkit.store.blocks import cuts
 from toolkit.store.grades import GradeSet, find_grades, grade_sets, read_grades

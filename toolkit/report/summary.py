@@ -81,6 +81,7 @@ def summarize(
         Addresses of the pages; links to the first page are within it.
     """
     own = {source.number: _kinds_of(tally, source.number) for source in sources}
+    names = [source.name for source in sources]
     return Summary(
         tiles=_tiles(sources, tally),
         runs=[
@@ -90,8 +91,8 @@ def summarize(
         rows=[
             _row(source, kind, counted) for source in sources for kind, counted in own[source.number].items()
         ],
-        answers=entries(tally.answers, files),
-        words=entries(tally.words, files),
+        answers=entries(tally.answers, files, names),
+        words=entries(tally.words, files, names),
         least_of=_least_of(sources, tally),
     )
 
@@ -113,20 +114,15 @@ def _kinds_of(tally: Tally, run: int) -> dict[str, KindTally]:
 
 def _tiles(sources: Sequence[Source], tally: Tally) -> list[tuple[str, str]]:
     counted = list(tally.kinds.values())
-    runs = [("runs", f"{len(sources):,}")] if len(sources) > 1 else []
-    prompts = sum(max((k.n_prompts for k in _kinds_of(tally, s.number).values()), default=0) for s in sources)
-    return [
-        *runs,
-        ("prompts", f"{prompts:,}"),
+    sizes = [
         ("sequences", f"{sum(one.n_sequences for one in counted):,}"),
         ("tokens", f"{sum(one.n_tokens for one in counted):,}"),
-        *(
-            tile
-            for source in sources
-            if len(sources) == 1
-            for tile in _shares(_kinds_of(tally, source.number))
-        ),
     ]
+    if len(sources) > 1:
+        return [("runs", f"{len(sources):,}"), *sizes]
+    kinds = _kinds_of(tally, sources[0].number)
+    prompts = max((one.n_prompts for one in kinds.values()), default=0)
+    return [("prompts", f"{prompts:,}"), *sizes, *_shares(kinds)]
 
 
 def _shares(kinds: Mapping[str, KindTally]) -> list[tuple[str, str]]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,14 +91,6 @@ def sequence_views(
 def has_gaps(view: SequenceView) -> bool:
     """Whether a value of the text was not computed."""
     return any(piece.value is not None and math.isnan(piece.value) for piece in view.pieces)
-
-
-def question(prompt: Mapping[str, Any]) -> str:
-    """What a prompt asks, for people: its last message by the user, else its text. Messages may be JSON."""
-    given = prompt["messages"]
-    messages = json.loads(given) if isinstance(given, str) else given or []
-    asked = [m["content"] for m in messages if m.get("role") == "user" and isinstance(m.get("content"), str)]
-    return asked[-1] if asked else str(prompt["text"])
 
 
 def _cutter(block: Block, kind: SpanKind, metric: str, scale: Scale, opened: Collection[str]) -> _Cutter:
