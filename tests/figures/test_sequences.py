@@ -70,7 +70,7 @@ def test_a_named_prompt_and_samples_are_shown_without_a_reason(plain: Run) -> No
         "question-00001 · sample 0",
         "question-00001 · sample 2",
     ]
-    assert notes(drawing) == ["sampler: temperature 0.8, top_p 1"] * 2
+    assert notes(drawing) == ["sampler: temperature 0.8"] * 2
     stored = of_key(plain.tokens_df(), "question-00001", "sample", 2)
     assert arguments(drawing.panels[1])[1].tolist() == stored["logprob"].tolist()
 
@@ -150,7 +150,7 @@ def test_samples_have_the_metric_that_is_asked_for(plain: Run) -> None:
 def test_more_samples_than_the_limit_are_left_out_and_said(plain: Run) -> None:
     panel = only_panel(plain, "samples", prompts="question-00000", limit=3)
     assert settings(panel)["labels"] == ["greedy", "sample 0", "sample 1", "sample 2"]
-    assert settings(panel)["note"] == "greedy, sampler: temperature 0.8, top_p 1 · the first 3 of 4 samples"
+    assert settings(panel)["note"] == "greedy, sampler: temperature 0.8 · the first 3 of 4 samples"
 
 
 def test_the_entropy_map_is_nan_past_the_end_of_a_sample(plain: Run) -> None:

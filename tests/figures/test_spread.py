@@ -79,7 +79,7 @@ def test_runs_and_kinds_of_spans_are_groups_where_there_are_several(judged: Run,
     assert list(groups([judged, other], group=["temperature"])) == ["temperature 0.8", "temperature 0.5"]
     assert list(groups([judged, other], group=["model"])) == ["made"]
     note = settings(only_panel(open_runs([judged.path, other.path]), "distribution", kinds="sample"))["note"]
-    assert note == "run: sampler: temperature 0.8, top_p 1; other: sampler: temperature 0.5, top_p 1"
+    assert note == "run: sampler: temperature 0.8; other: sampler: temperature 0.5"
 
 
 def test_fields_are_split_by_their_path_and_the_largest_are_kept(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_entropy_and_log_probability_are_of_all_the_samples_tokens(plain: Run) -
     tokens = plain.tokens_df(kinds="sample")
     pairs = sorted(zip(*(values.tolist() for values in arguments(panel)), strict=True))
     assert pairs == sorted(zip(tokens["entropy"].tolist(), tokens["logprob"].tolist(), strict=True))
-    assert settings(panel)["note"] == "sampler: temperature 0.8, top_p 1"
+    assert settings(panel)["note"] == "sampler: temperature 0.8"
     shown = arguments(only_panel(plain, "entropy-logprob", kinds="greedy", prompts="question-00001"))[0]
     stored = plain.tokens_df(kinds="greedy", prompts="question-00001")["entropy"]
     assert np.array_equal(shown, stored.to_numpy(np.float64))

@@ -29,7 +29,7 @@ def test_votes_are_those_of_the_library(run: Run) -> None:
     expected = vote_df(run, Election(confidence="mean_prob", bootstrap=10, seed=2))
     pd.testing.assert_frame_equal(arguments(panel)[0], expected)
     assert settings(panel)["note"] == (
-        "weighted by mean_prob · filtered keeps 10 % · same answer: exact · sampler: temperature 0.8, top_p 1"
+        "weighted by mean_prob · filtered keeps 10 % · same answer: exact · sampler: temperature 0.8"
     )
 
 
@@ -37,7 +37,7 @@ def test_several_runs_have_a_panel_each(run: Run, tmp_path: Path) -> None:
     other = graded(tmp_path / "other", temperature=0.5)
     drawing = prepare(open_runs([run.path, other.path]), "votes", **QUICK)
     assert [panel.title for panel in drawing.panels] == ["run (made)", "other (made)"]
-    assert notes(drawing)[1].endswith("temperature 0.5, top_p 1")
+    assert notes(drawing)[1].endswith("temperature 0.5")
 
 
 def test_early_stopping_fits_its_settings_to_short_answers(run: Run) -> None:
@@ -70,7 +70,7 @@ def test_settings_of_early_stopping_can_be_given(run: Run, tmp_path: Path) -> No
     assert note.startswith(
         "first 5 samples whole, window 9 tokens, nothing would be cut · same answer: exact"
     )
-    assert note.endswith("run: sampler: temperature 0.8, top_p 1; other: sampler: temperature 0.5, top_p 1")
+    assert note.endswith("run: sampler: temperature 0.8; other: sampler: temperature 0.5")
 
 
 def test_samples_that_are_not_graded_are_counted(tmp_path: Path) -> None:

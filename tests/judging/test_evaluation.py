@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from tests.store.factory import make_manifest
 from toolkit import stats
 from toolkit.aggregation.agreement import Comparison
 from toolkit.errors import ToolkitError
-from toolkit.judging.evaluation import Evaluation, evaluate_run
+from toolkit.judging.evaluation import Evaluation, evaluate_run, sampler_of
 from toolkit.judging.grades import grade
 from toolkit.judging.question import Question
 from toolkit.stats.metrics import METRICS
@@ -327,7 +328,7 @@ def test_comparisons_that_are_not_are_refused() -> None:
 def test_a_result_names_its_sampler_and_what_was_judged(run: Run) -> None:
     result = evaluate_run(run, Question(bootstrap=0))
     assert isinstance(result, Evaluation)
-    assert set(result.frame["sampler"]) == {"temperature 0.8, top_p 1"}
+    assert set(result.frame["sampler"]) == {"temperature 0.8"}
     assert set(result.frame["grader"]) == {"exact"}
     assert result.context["n"] == N_PROMPTS
 
@@ -339,3 +340,21 @@ def test_several_runs_are_labelled(run: Run, tmp_path: Path) -> None:
         frame = toolkit.evaluate(open_runs([run.path, other.path]), bootstrap=0)
     assert list(frame.columns[:5]) == ["run", "model", "temperature", "top_p", "estimator"]
     assert frame["run"].unique().tolist() == ["run", "other"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "order": "mlx_lm"}, "temperature 1"),
+        (
+            {"min_p": 0.05, "temperature": 0.7, "top_k": 40, "top_p": 1.0},
+            "temperature 0.7, top_k 40, min_p 0.05",
+        ),
+    ],
+)
+def test_the_sampler_is_told_by_its_temperature_and_the_filters_that_are_used(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    manifest = dataclasses.replace(make_manifest(), content_config={"sampler": settings})
+    RunWriter.create(tmp_path / "run", manifest).close()
+    assert sampler_of(open_run(tmp_path / "run")) == words

@@ -22,7 +22,7 @@ def test_the_main_things_are_named_and_what_is_not_known_is_left_out(tmp_path: P
         "run": "mine",
         "model": "made",
         "weights hash": "00",
-        "sampler": "temperature 0.8, top_p 1",
+        "sampler": "temperature 0.8",
         "seed": "0",
         "device": "cpu",
     }

@@ -89,7 +89,7 @@ def test_sentences_say_it_in_plain_words(run: Run, tmp_path: Path) -> None:
     frame = run.sequences_df()
     assert what == (
         f"made, 8 prompts: 8 greedy answers and 40 samples, {frame['n_tokens'].sum()} tokens in all. "
-        "Samples were drawn with temperature 0.8, top_p 1."
+        "Samples were drawn with temperature 0.8."
     )
     assert ended == "How they ended: 48 by themselves."
     sums = frame.groupby("kind")[["sum_logprob", "n_tokens"]].sum()

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from toolkit.aggregation.agreement import Comparison
@@ -107,11 +106,9 @@ def make_units(
     A majority's tie goes to the answer whose samples have the larger sum of geometric_mean_prob, then to the
     first drawn.
     """
-    kinds = list(values.rows["kind"].unique())
-    parts = [
-        _PromptUnits(rows, values.estimates.loc[rows.index], sample_kind(kinds), comparison, sampler)
-        for _, rows in values.rows.groupby("prompt_id", sort=True)
-    ]
+    columns, kind = _Columns.of(values), sample_kind(list(values.rows["kind"].unique()))
+    places = values.rows.groupby("prompt_id", sort=True).indices
+    parts = [_PromptUnits(columns, rows, kind, comparison, sampler) for _, rows in sorted(places.items())]
     judged = [unit for part in parts for unit in part.units(target, outcomes, estimators)]
     labels = [one.label for one in estimators if one.name != "random"]
     return Units(
@@ -135,28 +132,48 @@ def _mean_sizes(units: Sequence[_Unit]) -> dict[str, float]:
     return {label: float(np.mean([unit.sizes[label] for unit in units])) for label in labels}
 
 
+class _Columns(NamedTuple):
+    """The rows of all prompts as arrays: a frame takes a millisecond to be cut, and there are many prompts."""
+
+    keys: list[Key]
+    texts: list[str | None]
+    kinds: NDArray[np.object_]
+    numbers: dict[str, Floats]
+    estimates: dict[str, Floats]
+
+    @staticmethod
+    def of(values: Values) -> _Columns:
+        rows = values.rows
+        return _Columns(
+            list(rows[KEY].itertuples(index=False, name=None)),
+            rows["text"].tolist(),
+            rows["kind"].to_numpy(object),
+            {
+                name: rows[name].to_numpy(np.float64)
+                for name in ("n_tokens", "has_end", "sum_logprob", "sum_sampling_logprob")
+            },
+            {str(name): column.to_numpy(np.float64) for name, column in values.estimates.items()},
+        )
+
+
 class _PromptUnits:
-    """The sequences of one prompt."""
+    """The sequences of one prompt, at these rows of the columns."""
 
     def __init__(
         self,
-        rows: pd.DataFrame,
-        estimates: pd.DataFrame,
+        columns: _Columns,
+        rows: NDArray[np.intp],
         kind: str | None,
         comparison: Comparison,
         sampler: str,
     ) -> None:
-        self.prompt = rows["prompt_id"].iloc[0]
-        self.keys = list(rows[KEY].itertuples(index=False, name=None))
-        self.texts = rows["text"].tolist()
-        self.estimates = {str(name): column.to_numpy(np.float64) for name, column in estimates.items()}
-        self.numbers = {
-            name: rows[name].to_numpy(np.float64)
-            for name in ("n_tokens", "has_end", "sum_logprob", "sum_sampling_logprob")
-        }
-        is_sample = (rows["kind"] == kind).to_numpy()
-        self.samples = np.flatnonzero(is_sample)
-        self.greedy = np.flatnonzero((rows["kind"] == "greedy").to_numpy())
+        self.keys = [columns.keys[i] for i in rows]
+        self.prompt = self.keys[0][0]
+        self.texts = [columns.texts[i] for i in rows]
+        self.estimates = {name: column[rows] for name, column in columns.estimates.items()}
+        self.numbers = {name: column[rows] for name, column in columns.numbers.items()}
+        self.samples = np.flatnonzero(columns.kinds[rows] == kind)
+        self.greedy = np.flatnonzero(columns.kinds[rows] == "greedy")
         self.drawn = kind != _NOT_DRAWN
         self._comparison, self._sampler = comparison, sampler
         self._shared: dict[str, tuple[float, float]] = {}

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from toolkit.store.keys import Key
 
 
+_NEUTRAL = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}  # filters that let every token through
+
+
 class Evaluation(NamedTuple):
     """A table of estimators, and what has to be said about it."""
 
@@ -111,11 +114,13 @@ def evaluate_run(run: Run, question: Question) -> Evaluation:
 
 
 def sampler_of(run: Run) -> str:
-    """How the samples of a run were drawn, in words."""
+    """How the samples of a run were drawn, in words: the temperature, and the filters that were used."""
     sampler = run.manifest.setting("sampler")
     if not isinstance(sampler, Mapping):
         return "given completions"
-    return ", ".join(f"{name} {value:g}" for name, value in sampler.items() if isinstance(value, int | float))
+    used = {name: value for name, value in sampler.items() if value != _NEUTRAL.get(name)}
+    names = [name for name in ("temperature", *_NEUTRAL) if isinstance(used.get(name), int | float)]
+    return ", ".join(f"{name} {used[name]:g}" for name in names)
 
 
 class Judged(NamedTuple):
