@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer, make and the package index. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench faults audit clean
+.PHONY: help setup demo test check bench capitals temperature votes segments beams analyses findings faults audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +24,7 @@ export TOOLKIT_MODELS
 comma := ,
 
 help: ## List the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "  make %-7s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 setup: $(READY) ## Make .venv and install the toolkit into it; again where pyproject.toml changed
 
@@ -65,6 +65,27 @@ check: $(READY) ## Lint, format and types
 bench: $(READY) ## Speed, side by side with what is compared to
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[bench]"
 	@set -e; for script in analyses/benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
+
+capitals: $(READY) ## Does confidence know right from wrong? (analyses/01_capitals.py; the others likewise)
+	$(BIN)/python analyses/01_capitals.py
+
+temperature: $(READY) ## What temperature does
+	$(BIN)/python analyses/02_temperature.py
+
+votes: $(READY) ## Votes on arithmetic
+	$(BIN)/python analyses/03_votes.py
+
+segments: $(READY) ## Which pieces of text the model is least sure of
+	$(BIN)/python analyses/04_segments.py
+
+beams: $(READY) ## Beams against sampled agreement
+	$(BIN)/python analyses/05_beams.py
+
+analyses: capitals temperature votes segments beams ## All five; reports in data/reports
+
+findings: $(READY) ## Quote the analyses' results and a picture of the report in docs/
+	$(BIN)/python analyses/publish.py
+	$(BIN)/python analyses/pictures.py
 
 faults: $(READY) ## Inject faults and bad input; write docs/faults.md
 	TOOLKIT_FAULTS_TABLE=docs/faults.md $(BIN)/python -m pytest tests/faults -q

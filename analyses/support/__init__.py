@@ -1,0 +1,1 @@
+"""What the numbered analyses share: their command line, their runs, intervals, drawings and reports."""
