@@ -108,7 +108,10 @@ def make_units(
     """
     columns, kind = _Columns.of(values), sample_kind(list(values.rows["kind"].unique()))
     places = values.rows.groupby("prompt_id", sort=True).indices
-    parts = [_PromptUnits(columns, rows, kind, comparison, sampler) for _, rows in sorted(places.items())]
+    parts = [
+        _PromptUnits(columns, np.asarray(places[prompt], np.intp), kind, comparison, sampler)
+        for prompt in sorted(places)
+    ]
     judged = [unit for part in parts for unit in part.units(target, outcomes, estimators)]
     labels = [one.label for one in estimators if one.name != "random"]
     return Units(
