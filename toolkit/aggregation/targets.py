@@ -110,7 +110,7 @@ def make_units(
     places = values.rows.groupby("prompt_id", sort=True).indices
     parts = [
         _PromptUnits(columns, np.asarray(places[prompt], np.intp), kind, comparison, sampler)
-        for prompt in sorted(places)
+        for prompt in sorted(map(str, places))
     ]
     judged = [unit for part in parts for unit in part.units(target, outcomes, estimators)]
     labels = [one.label for one in estimators if one.name != "random"]
