@@ -90,3 +90,11 @@ def test_marks_of_thinking_are_seen() -> None:
 def test_what_is_no_part_is_refused(text: str, message: str) -> None:
     with pytest.raises(ToolkitError, match=re.escape(message) if "(" not in message else message):
         parse_part(text)
+
+
+def test_a_field_is_compared_with_the_same_field_of_a_reference_that_is_json() -> None:
+    part = parse_part("field:name")
+    references = ['{"name": "Ada", "age": 36}', '{"age": 36}', "Bob", "[1"]
+    assert part.references(references) == ["Ada", "Bob", "[1"]
+    assert parse_part("field:$.age").references(references[:2]) == ["36", "36"]
+    assert parse_part("answer").references(references) == references

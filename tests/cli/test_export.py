@@ -175,7 +175,8 @@ def test_several_runs_follow_one_another(capsys: Captured, run_path: Path, tmp_p
     [
         ([], "the following arguments are required: RUN"),
         (["RUN"], "--format: none is given; use one of csv, jsonl, openai"),
-        (["RUN", "-o", "x.txt"], "--format: none is given"),
+        (["RUN", "-o", "x.txt"], "--format: the ending '.txt' says none; use one of csv, jsonl, openai"),
+        (["RUN", "--format", "openai", "-o", "x.csv"], "--output: 'x.csv' is not where openai goes"),
         (["RUN", "--format", "xml"], "--format: there is no 'xml'; use one of csv, jsonl, openai"),
         (["RUN", "--format", "csv", "--table", "token"], "--table: there is no 'token'; use one of tokens,"),
         (["RUN", "--format", "csv", "--columns", "logprop"], "columns: tokens has no column 'logprop'"),

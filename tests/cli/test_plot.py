@@ -113,7 +113,7 @@ def test_the_kinds_are_listed_with_what_they_need_and_take(capsys: Captured) -> 
         (["votes", "--bootstrap", "-1"], "--bootstrap: -1 is below 0"),
         (["sequence", "--theme", "blue"], "--theme: there is no 'blue'; use one of light, dark"),
         (["sequence", "--size", "7"], "--size: '7' is no size; write width x height in inches, as 7x4.5"),
-        (["sequence", "--size", "0x4"], "--size: 0 is below 1; use 1 to 60"),
+        (["sequence", "--size", "0x4"], "--size: 0 is below 2; use 2 to 60"),
         (
             ["sequence", "--size", "60x60", "--dpi", "1200"],
             "--dpi: 72000 x 72000 pixels are over 100,000,000",

@@ -84,7 +84,7 @@ def test_accuracy_of_several_answers_a_prompt_is_drawn_over_prompts(run: Run, tm
 
 
 def test_sentences_say_it_in_plain_words(run: Run, tmp_path: Path) -> None:
-    evaluation = evaluate_run(run, Question(bootstrap=20))
+    evaluation = evaluate_run(run, Question(bootstrap=20, target="each"))
     what, ended, sure, right, best = sentences(run, tmp_path, evaluation)
     frame = run.sequences_df()
     assert what == (
@@ -103,11 +103,19 @@ def test_sentences_say_it_in_plain_words(run: Run, tmp_path: Path) -> None:
     assert right.endswith("bootstrap over prompts), by the grader " + grade_sets(run.path)[0].label + ".")
     defined = evaluation.frame[evaluation.frame["auroc"].notna()]["estimator"]
     assert best.startswith(f"Of {len(set(defined) - {'random', 'n_tokens'})} estimators of confidence, ")
-    assert "; chance has 0.5, the length alone " in best
+    assert " over 40 judged answers of the whole run; chance has 0.5, the length alone " in best
+
+
+def test_no_estimator_is_the_best_where_hardly_any_are_wrong(run: Run, tmp_path: Path) -> None:
+    said = sentences(run, tmp_path, evaluate_run(run, Question(bootstrap=20)))[-1]
+    n = int(run.grades_df(kinds=["greedy"])["value"].sum())
+    assert said == (
+        f"Which estimator tells right from wrong cannot be said: {n} right and {8 - n} wrong are too few."
+    )
 
 
 def test_the_best_estimator_is_the_first_that_is_no_baseline(run: Run, tmp_path: Path) -> None:
-    evaluation = evaluate_run(run, Question(bootstrap=20))
+    evaluation = evaluate_run(run, Question(bootstrap=20, target="each"))
     frame = evaluation.frame[~evaluation.frame["estimator"].isin(["random", "n_tokens"])]
     first = frame.sort_values("auroc", ascending=False, kind="stable").iloc[0]
     said = sentences(run, tmp_path, evaluation)[-1]

@@ -227,6 +227,6 @@ def test_bold_text_is_plain_where_there_are_no_colours() -> None:
 
 
 def test_numbers_for_people() -> None:
-    values = [0.0, -0.0001, -3.217, 12.0, 1234.0, -1.5e300, math.nan, -math.inf]
-    shown = ["0.00", "0.00", "-3.22", "12", "1234", "-1.5e+300", "?", "-inf"]
+    values = [0.0, -0.0001, 4.2e-9, -3.217, 12.0, 1234.0, -1.5e300, math.nan, -math.inf]
+    shown = ["0.00", "0.00", "4e-09", "-3.22", "12", "1234", "-1.5e+300", "?", "-inf"]
     assert [number(value) for value in values] == shown

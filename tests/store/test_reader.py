@@ -217,8 +217,9 @@ def test_several_runs_carry_their_settings(tmp_path: Path, path: Path) -> None:
     assert frame["run"].unique().tolist() == ["run", "other"]
     assert frame[["model", "temperature", "top_p"]].drop_duplicates().values.tolist() == [["made", 0.8, 1.0]]
     assert len(frame) == 30
-    again = open_runs([path, path])
-    assert again.sequences_df(["n_tokens"])["run"].unique().tolist() == [str(path)]
+    namesake = shutil.copytree(path, tmp_path / "more" / path.name)
+    again = open_runs([path, namesake])
+    assert again.sequences_df(["n_tokens"])["run"].unique().tolist() == [str(path), str(namesake)]
     assert [run.path for run in runs] == [path, other]
     assert len(open_runs(path)) == 1
 
@@ -227,3 +228,10 @@ def test_opening_reads_no_parquet_file(path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pq, "ParquetFile", lambda *_, **__: pytest.fail("a file was opened"))
     run = open_run(path)
     assert len(run.parts()) == 3
+
+
+def test_a_run_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run")
+    with pytest.raises(ToolkitError, match="named twice"):
+        open_runs([path, tmp_path / "." / "run"])
+    assert repr(open_runs([path])) == f"Runs(['{path}'])"

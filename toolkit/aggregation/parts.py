@@ -6,6 +6,7 @@ Text in, a range of characters out; knows nothing of tokens.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -13,7 +14,7 @@ from typing import Any, Literal, get_args
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
 from toolkit.grading.extract import Extracted, Extraction, Which
-from toolkit.grading.fields import json_fields
+from toolkit.grading.fields import flatten, json_fields
 from toolkit.spans import MARKS, find_document
 
 PartName = Literal["sequence", "answer", "regex", "field"]
@@ -76,6 +77,12 @@ class Part:
             return found
         return _field(found, str(self.value))
 
+    def references(self, references: Sequence[str]) -> list[str]:
+        """What the part is compared with: of a reference that is JSON, the value at the field's own path."""
+        if self.name != "field":
+            return list(references)
+        return [right for one in references if (right := _own_field(one, str(self.value))) is not None]
+
     def config(self) -> dict[str, Any]:
         """Settings, as JSON has them."""
         path = {"path": self.value} if self.name == "field" else {}
@@ -124,14 +131,24 @@ def _field(answer: Extracted, path: str) -> Extracted:
     text = str(answer.text)
     leaf = (json_fields(text) or {}).get(_rooted(path), _MISSING)
     start, end = field_places(text).get(_rooted(path), (len(text), len(text)))
-    shown = (
-        leaf
-        if isinstance(leaf, str)
-        else json.dumps(leaf, ensure_ascii=False)
-        if leaf is not _MISSING
-        else None
-    )
+    shown = None if leaf is _MISSING else _as_text(leaf)
     return Extracted(shown, answer.start + start, answer.start + end)
+
+
+def _own_field(reference: str, path: str) -> str | None:
+    """The value at a path of a reference that is JSON; None where it lacks the path; other text as it is."""
+    try:
+        document = json.loads(reference)
+    except (ValueError, RecursionError):
+        return reference
+    if not isinstance(document, dict | list):
+        return reference
+    leaf = flatten(document).get(_rooted(path), _MISSING)
+    return None if leaf is _MISSING else _as_text(leaf)
+
+
+def _as_text(leaf: object) -> str:
+    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)
 
 
 def _rooted(path: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.characters import quoted
 from toolkit.cli.arguments import add_runs, add_selection, one_of
 from toolkit.errors import ToolkitError
 
@@ -71,7 +72,11 @@ def _format(args: argparse.Namespace) -> str:
     ending = args.output.suffix.lower() if args.output is not None else ""
     chosen = args.format or ENDINGS.get(ending)
     if chosen is None:
-        raise ToolkitError(f"--format: none is given; use one of {', '.join(FORMATS)}")
+        given = f"the ending {quoted(ending)} says none" if ending else "none is given"
+        raise ToolkitError(f"--format: {given}; use one of {', '.join(FORMATS)}")
+    if ending == ".csv" and chosen != "csv":
+        name = quoted(args.output.name)
+        raise ToolkitError(f"--output: {name} is not where {chosen} goes; use .jsonl, or --format csv")
     return str(chosen)
 
 

@@ -28,6 +28,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 _ENDINGS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
 MASKED = -9999.0  # -inf in JSON, as the APIs write it
 _SMALLEST_COLUMN = 8
+_SMALL = 0.0005  # below, three decimals would say nothing
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +109,7 @@ def text_table(names: Sequence[str], rows: Iterable[Sequence[Any]], columns: int
     names : sequence of str
         The heads of the columns.
     rows : iterable of sequences
-        Floats get three decimals; what is missing is `-`.
+        Floats get three decimals, and one digit with an exponent where these would be zeros; what is missing is `-`.
     columns : int, optional
         Width of the whole. Where the table is wider, its heads take two lines, and its text columns are cut,
         the widest first.
@@ -162,7 +163,8 @@ def _cell(value: Any) -> str:
     if _missing(value):
         return "-"
     if isinstance(value, Real) and not isinstance(value, Integral):
-        return f"{float(value):z.3f}"
+        number = float(value)
+        return f"{number:.0e}" if 0 < number < _SMALL else f"{number:z.3f}"
     return visible(str(value))
 
 

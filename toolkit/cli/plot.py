@@ -18,7 +18,7 @@ from toolkit.figures.options import OPTIONS
 from toolkit.figures.saving import DPI, FORMATS
 from toolkit.spans.kinds import FORMS, span_kind
 
-_LARGEST = 60.0  # inches
+_SMALLEST, _LARGEST = 2.0, 60.0  # inches; a smaller figure has no room for its legend
 
 
 class _List(argparse.Action):
@@ -181,7 +181,7 @@ def _span(text: str) -> str:
 
 def _size(text: str) -> tuple[float, float]:
     found = re.fullmatch(r"([0-9.]{1,8})[xX×]([0-9.]{1,8})", text)
-    inches = types.number(1, _LARGEST)
+    inches = types.number(_SMALLEST, _LARGEST)
     if found is None:
         raise argparse.ArgumentTypeError(
             f"{quoted(text)} is no size; write width x height in inches, as 7x4.5"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.list and not args.runs:
         raise UsageError("toolkit summarize", "the following arguments are required: RUN")
     frame = _statistics() if args.list else _summary(args)
+    if frame.empty and not args.list:
+        print(f"toolkit summarize: nothing is found by {args.by.name} in what is selected", file=sys.stderr)
     write_frame(frame.head(args.limit) if args.limit is not None else frame, chosen, args.output)
     return 0
 

@@ -110,7 +110,7 @@ def _frame(run: Run, election: Election, sizes: list[int] | None, args: argparse
     if n_ungraded:
         print(
             f"toolkit vote: {visible(str(run.path))}: not graded: {n_ungraded:,} of {count(n, 'sample')}; "
-            "their prompts are left out; grade the run again",
+            "their prompts are left out: they have no reference, or were collected after the run was graded",
             file=sys.stderr,
         )
     if not args.early_stopping:

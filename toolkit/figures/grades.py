@@ -30,8 +30,8 @@ def grades_of(run: Run, grader: str | None) -> Mapping[Key, float]:
 
 
 def is_graded(run: Run, grader: str | None) -> bool:
-    """Whether it is plain which grades are meant: one grader is named, or only one has graded."""
-    return grader is not None or len(_sets(run)) == 1
+    """Whether there are grades, or a grader is named."""
+    return grader is not None or bool(_sets(run))
 
 
 def grade_word(grade: float) -> str:

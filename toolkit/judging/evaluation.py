@@ -140,13 +140,13 @@ def judged_units(
     Raises
     ------
     ToolkitError
-        As in `evaluate`; that grades are missing, or that several are there, only where they must be known.
+        As in `evaluate`; that grades are missing, only where they must be known.
     """
     sets = [one for one in grade_sets(run.path) if one.settings.get("by") == question.by]
     if must_be_graded and not sets and grade_sets(run.path):
         how = "by field" if question.by else f"as whole answers, without {argument('by')}"
         raise ToolkitError(f"{run.path}: nothing is graded {how}: run toolkit grade {run.path} so first")
-    known = must_be_graded or question.grader is not None or len(sets) == 1
+    known = must_be_graded or question.grader is not None or bool(sets)
     grades = find_grades(sets, question.grader, str(run.path)) if known else None
     if question.by and grades is not None:
         found = _by_field(run, grades, question, chosen)

@@ -66,7 +66,8 @@ class Judging:
         """The judgements of one text: one, or one a field."""
         found = self.part.find(text, opened=opened)
         if self.by is None:
-            grade = self.grader.grade(found.text, references, key=key)
+            right = self.part.references(references)
+            grade = self.grader.grade(found.text, right, key=key)
             yield Row(self.part.name, found.start, found.end, grade.value, grade.extracted)
             return
         number = {"number_grader": self.grader} if isinstance(self.grader, Number) else {}

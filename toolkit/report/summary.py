@@ -17,6 +17,7 @@ from toolkit.report.tally import Accuracy, KindTally, Tally
 if TYPE_CHECKING:
     from toolkit.judging.evaluation import Evaluation
 
+FEWEST = 5  # right and wrong answers; with fewer of either, what ranks them best is chance
 _KINDS = {  # one, and several
     "greedy": ("greedy answer", "greedy answers"),
     "sample": ("sample", "samples"),
@@ -202,6 +203,13 @@ def _best(evaluation: Evaluation) -> list[str]:
     if others.empty:
         return []
     best = others.iloc[0].to_dict()
+    n = evaluation.context["n"]
+    n_right = round(float(evaluation.context["accuracy"]) * n)
+    if main == "auroc" and min(n_right, n - n_right) < FEWEST:
+        return [
+            "Which estimator tells right from wrong cannot be said: "
+            f"{n_right:,} right and {n - n_right:,} wrong are too few."
+        ]
     length = known[known["estimator"] == "n_tokens"]
     ends = (
         ""
@@ -212,7 +220,7 @@ def _best(evaluation: Evaluation) -> list[str]:
     alone = "" if length.empty else f", the length alone {float(length[main].iloc[0]):.2f}"
     return [
         f"Of {len(others)} estimators of confidence, {best['estimator']} tells right from wrong best: "
-        f"{main.upper()} {best[main]:.2f}{ends}; {chance}{alone}."
+        f"{main.upper()} {best[main]:.2f}{ends} over {count(n, 'judged answer')} of the whole run; {chance}{alone}."
     ]
 
 

@@ -24,6 +24,7 @@ _BOLD = "\x1b[1m"
 _OURS = re.compile(r"\x1b\[[0-9;]*m")
 _LEGEND_STEPS = 5
 _LARGE = 1e6
+_SMALL = 0.005  # below, two decimals would say nothing
 _FEWEST_COLUMNS = 12  # that a text is given, however narrow the terminal
 
 
@@ -239,9 +240,11 @@ def bold(text: str, mode: ColourMode) -> str:
 
 
 def number(value: float) -> str:
-    """A value for people: two decimals, whole numbers as they are, very large ones short, NaN as `?`."""
+    """A value for people: two decimals, whole numbers as they are, very large and small ones short, NaN as `?`."""
     if math.isnan(value):
         return "?"
     if abs(value) >= _LARGE:
         return f"{value:.2g}"
+    if 0 < value < _SMALL:  # a probability; a log-probability or a margin so near 0 is 0 to a reader
+        return f"{value:.0e}"
     return f"{value:.0f}" if value.is_integer() and value else f"{value:z.2f}"

@@ -224,6 +224,9 @@ def _write(sections: _Sections, pages: Sequence[Page], tally: Tally, output: Pat
         write_result(path, content)
         if len(content) >= PAGE_BYTES:
             notes.append(f"{path}: {len(content):,} bytes, over {PAGE_BYTES:,}: {_why(page)}")
+    later = page_paths(output, len(pages) + 1)[-1]
+    if later.exists():
+        notes.append(f"{later} is a page of an earlier report, as any with a higher number: remove them")
     return Report(paths, notes[::-1])
 
 

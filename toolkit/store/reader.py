@@ -239,12 +239,19 @@ class Runs(Frames):
     def __init__(self, paths: Sequence[str | Path]) -> None:
         if not paths:
             raise ToolkitError("no run was named: name one or more folders")
+        resolved = [Path(path).resolve() for path in paths]
+        for path, place in zip(paths, resolved, strict=True):
+            if resolved.count(place) > 1:
+                raise ToolkitError(f"run {str(path)!r} is named twice: name each once")
         self.runs = tuple(Run(path) for path in paths)
 
     def _repr_html_(self) -> str:
         from toolkit.report.notebook import runs_html
 
         return runs_html(self)
+
+    def __repr__(self) -> str:
+        return f"Runs({[str(run.path) for run in self.runs]})"
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)

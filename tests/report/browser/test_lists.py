@@ -16,7 +16,7 @@ from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES
 def grade_of(sequence: dict[str, Any]) -> str:
     if sequence["grade"] is None:
         return "ungraded"
-    return "right" if sequence["grade"] >= 0.5 else "wrong"
+    return {0.0: "wrong", 1.0: "right"}.get(sequence["grade"], "partly")
 
 
 def shown(value: float) -> str:
@@ -52,7 +52,7 @@ def one_line(text: str) -> str:
     return before.replace(" ", "·") + core + after.replace(" ", "·")
 
 
-@pytest.mark.parametrize("choice", ["right", "wrong", "ungraded", "all"])
+@pytest.mark.parametrize("choice", ["right", "wrong", "partly", "ungraded", "all"])
 def test_the_filter_lets_through_what_it_says(open_island: Open, choice: str) -> None:
     island = small()
     reader = open_island(island).choose("filter", choice)
@@ -71,11 +71,10 @@ def test_the_filter_lets_through_what_it_says(open_island: Open, choice: str) ->
 
 def test_the_filter_tells_how_many_there_are_of_each(open_island: Open) -> None:
     reader = open_island(small())
-    assert [reader(f"#count-{name}").text_content() for name in ("right", "wrong", "ungraded")] == [
-        "3",
-        "2",
-        "2",
-    ]
+    told = {
+        name: reader(f"#count-{name}").text_content() for name in ("right", "wrong", "partly", "ungraded")
+    }
+    assert told == {"right": "2", "wrong": "2", "partly": "1", "ungraded": "2"}
     assert reader.texts("#prompts .tally")[0].split() == ["✓", "2", "2", "right✗", "1", "1", "wrong"]
 
 
@@ -94,6 +93,20 @@ def test_a_filter_that_nothing_passes_says_so_and_can_be_undone(open_island: Ope
     assert reader("#sheet").is_hidden()
     assert reader.least == []
     assert reader.press("n", "u", "c", "w").choose("filter", "all").sequence == "greedy"
+
+
+def test_partly_right_is_offered_only_where_something_is(open_island: Open) -> None:
+    assert open_island(small())("#filter-partly").is_visible()
+    all_or_nothing = make_island([Prompt("p", [Text(["a"], [-1.0, -0.1], grade=1.0)])])
+    assert open_island(all_or_nothing)("#filter-partly").is_hidden()
+
+
+def test_what_is_partly_right_is_neither_right_nor_wrong(open_island: Open) -> None:
+    half = make_island([Prompt("p", [Text(["a"], [-1.0, -0.1], grade=0.5)])])
+    reader = open_island(half)
+    assert "◐ partly right (0.50)" in " ".join(reader("#facts").text_content().split())
+    assert reader.texts("#prompts .tally")[0].split()[0:2] == ["✓", "0"]
+    assert "◐" in reader.texts("#prompts .tally")[0]
 
 
 def test_a_page_without_sequences_says_so(open_island: Open) -> None:

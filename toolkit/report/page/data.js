@@ -16,13 +16,14 @@ function labelOf(sequence) {
     : `${sequence.kind} ${sequence.sample}`;
 }
 
-/** "right", "wrong" or "ungraded". */
+/** "right", "wrong", "partly" right, or "ungraded". */
 function gradeOf(sequence) {
   if (sequence.grade === null || sequence.grade === undefined) return "ungraded";
-  return sequence.grade >= 0.5 ? "right" : "wrong";
+  if (sequence.grade > 0 && sequence.grade < 1) return "partly";
+  return sequence.grade >= 1 ? "right" : "wrong";
 }
 
-const GRADE_SIGNS = { right: "✓", wrong: "✗", ungraded: "" };
+const GRADE_SIGNS = { right: "✓", wrong: "✗", partly: "◐", ungraded: "" };
 
 /** How many items a granularity has in a sequence. Of its tokens, those that a stop string did not cut off. */
 function countOf(sequence, by) {

@@ -56,7 +56,7 @@ function sequenceFacts(sequence) {
 function gradeFact(sequence) {
   const grade = gradeOf(sequence);
   if (grade === "ungraded") return "ungraded";
-  const partial = sequence.grade > 0 && sequence.grade < 1 ? ` (${formatNumber(sequence.grade)})` : "";
+  const partial = grade === "partly" ? ` right (${formatNumber(sequence.grade)})` : "";
   const fact = make(
     "span",
     {},

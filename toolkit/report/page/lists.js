@@ -37,7 +37,8 @@ class PromptList {
       );
     });
     fill(this.host, ...this.prompts.map((prompt) => this.option(prompt)));
-    this.found.textContent = `${this.prompts.length} of ${formatCount(this.data.prompts.length, "prompt")}`;
+    const page = this.data.page.files.length > 1 ? " of this page" : "";
+    this.found.textContent = `${this.prompts.length} of ${formatCount(this.data.prompts.length, "prompt")}${page}`;
     this.mark(chosen);
   }
 
@@ -64,7 +65,8 @@ class PromptList {
     const grades = prompt.sequences.map((i) => gradeOf(this.data.sequences[i]));
     const count = (grade) => grades.filter((one) => one === grade).length;
     if (count("ungraded") === grades.length) return make("span", { class: "tally" }, `${grades.length} ×`);
-    const parts = ["right", "wrong"].map((grade) => [
+    const told = count("partly") > 0 ? ["right", "partly", "wrong"] : ["right", "wrong"];
+    const parts = told.map((grade) => [
       make("span", { "aria-hidden": "true" }, `${GRADE_SIGNS[grade]} ${count(grade)} `),
       unseen(` ${count(grade)} ${grade}`),
     ]);

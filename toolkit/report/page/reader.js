@@ -183,10 +183,10 @@ class Reader {
       for (const input of this.host.querySelectorAll(`input[name="${name}"]`))
         input.checked = input.value === state[name];
     }
-    for (const grade of ["right", "wrong", "ungraded"]) {
-      byId(`count-${grade}`).textContent = data.sequences
-        .filter((sequence) => gradeOf(sequence) === grade)
-        .length.toLocaleString("en");
+    for (const grade of ["right", "wrong", "partly", "ungraded"]) {
+      const { length } = data.sequences.filter((sequence) => gradeOf(sequence) === grade);
+      byId(`count-${grade}`).textContent = length.toLocaleString("en");
+      if (grade === "partly") byId("filter-partly").hidden = length === 0;
     }
     byId("spaces").checked = state.spaces;
     const { metrics } = data.granularities.find(({ name }) => name === state.by);
