@@ -9,6 +9,7 @@ emoji of several, a flag. What combines stays only where it does so in a cluster
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 ELLIPSIS = "…"
@@ -23,6 +24,8 @@ _INVISIBLE = (  # neither format characters nor unassigned, and drawn as nothing
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
+# Controls that JSON lets stand, bidirectional and other invisible format characters, line separators.
+_ACTED_ON = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 _SKINS = "🏻🏼🏽🏾🏿"
 _VIRAMAS = "\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d"  # join two consonants into one form
 # One column wide unless U+FE0F follows (emoji-variation-sequences.txt of Unicode).
@@ -52,6 +55,11 @@ def visible(text: str, *, newlines: bool = False) -> str:
         return text
     newline = "↵\n" if newlines else "↵"
     return "".join(newline if cluster == "\n" else visible_cluster(cluster) for cluster in clusters(text))
+
+
+def visible_lines(text: str) -> str:
+    """`visible` of each line; the line breaks are obeyed and not shown."""
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def visible_cluster(cluster: str) -> str:
@@ -216,6 +224,11 @@ def quoted(value: object, limit: int = 60) -> str:
     """A value for an error message: visible, cut to `limit` columns, text in single quotes."""
     text = clip(visible(str(value)), limit)
     return f"'{text}'" if isinstance(value, str) else text
+
+
+def safe_json(text: str) -> str:
+    """JSON with every character escaped that a terminal or a reader of lines would act on; it says the same."""
+    return _ACTED_ON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def count(n: int, noun: str, plural: str = "") -> str:

@@ -1,8 +1,10 @@
-"""Texts in CSV that a spreadsheet would run as a formula."""
+"""Texts as cells of CSV: what a spreadsheet would run as a formula is quoted, and nothing ends a row early."""
 
 from __future__ import annotations
 
 import re
+
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # or such a text quoted before, so that no two texts become one
 
@@ -15,3 +17,13 @@ def quoted_formula(text: str) -> str:
     one of these gives the text back.
     """
     return f"'{text}" if _FORMULA.match(text) else text
+
+
+def csv_cell(text: str) -> str:
+    """A text as a cell: a formula quoted, and in quotation marks where it needs them."""
+    return quoted_cell(quoted_formula(text))
+
+
+def quoted_cell(text: str) -> str:
+    """What is no formula as a cell: in quotation marks where a reader would end it early, or it is empty."""
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -109,8 +110,9 @@ def test_options_reach_the_evaluation(path: Path, capsys: Captured) -> None:
         assert number(row["auroc"]) == pytest.approx(table.loc[str(row["estimator"]), "auroc"], nan_ok=True)
 
 
-def test_several_runs_are_in_one_table(path: Path, capsys: Captured) -> None:
-    text = shown(capsys, "evaluate", path, path, "--estimators", "mean_prob", *QUICK)
+def test_several_runs_are_in_one_table(path: Path, tmp_path: Path, capsys: Captured) -> None:
+    other = shutil.copytree(path, tmp_path / "other")
+    text = shown(capsys, "evaluate", path, other, "--estimators", "mean_prob", *QUICK)
     lines = text.splitlines()
     assert len(lines) == 2 + 1 + 1 + 6
     assert lines[3].split()[:4] == ["run", "model", "temperature", "top_p"]
@@ -171,7 +173,8 @@ def test_votes_are_printed_and_written(path: Path, capsys: Captured, tmp_path: P
         ("weighted", 1),
     ]
     assert {row["n"] for row in rows} == {N_PROMPTS}
-    shown(capsys, "vote", path, path, "-o", tmp_path / "x.csv", *QUICK)
+    other = shutil.copytree(path, tmp_path / "other")
+    shown(capsys, "vote", path, other, "-o", tmp_path / "x.csv", *QUICK)
     assert (tmp_path / "x.csv").read_text().startswith("run,model,temperature,top_p,rule,k,accuracy")
     assert "'1,x' is no list of numbers" in refused(capsys, "vote", path, "--sizes", "1,x")
     assert "is no weight" in refused(capsys, "vote", path, "--confidence", "mean_logprob")

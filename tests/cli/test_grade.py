@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,9 @@ def test_it_prints_counts_and_means_by_kind_and_keeps_the_grades(path: Path, cap
     assert len(open_run(path).grades_df("exact")) == 4
 
 
-def test_people_get_a_table(path: Path, capsys: Captured) -> None:
-    assert status(path, path, "--grader", "any-of") == 0
+def test_people_get_a_table(path: Path, tmp_path: Path, capsys: Captured) -> None:
+    other = shutil.copytree(path, tmp_path / "other")
+    assert status(path, other, "--grader", "any-of") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [
         "run",

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -147,3 +148,16 @@ def test_a_file_is_replaced_and_a_device_is_not(tmp_path: Path, capsys: pytest.C
     assert Path("/dev/null").is_char_device()
     write_frame(FRAME, "csv", None)
     assert capsys.readouterr().out == path.read_text()
+
+
+def test_a_carriage_return_does_not_end_a_row_of_csv() -> None:
+    frame = pd.DataFrame({"text": ["a\r=1+1", "b"], "value": [1.5, float("nan")]})
+    assert text_of(frame, "csv", None) == 'text,value\n"a\r=1+1",1.5\nb,\n'
+
+
+def test_json_has_nothing_that_acts_on_a_terminal() -> None:
+    frame = pd.DataFrame({"text": ["\x1b[31m\x9b\u202e\u2066é"]})
+    shown = text_of(frame, "json", None)
+    assert "é" in shown
+    assert not any(unicodedata.category(c) in ("Cc", "Cf") for c in shown.replace("\n", ""))
+    assert json.loads(shown) == [{"text": "\x1b[31m\x9b\u202e\u2066é"}]

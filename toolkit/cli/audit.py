@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ def _load(name: str | None, manifest: Manifest) -> Model:
 
 
 def _as_json(path: Path, model: Model, result: AuditResult) -> str:
-    from toolkit.cli.output import json_value
+    from toolkit.cli.output import json_text, json_value
 
     values: dict[str, Any] = {
         "run": str(path),
@@ -82,7 +81,7 @@ def _as_json(path: Path, model: Model, result: AuditResult) -> str:
         "differences": {name: found._asdict() for name, found in result.differences.items()},
         "passed": result.passed,
     }
-    return json.dumps(_plain(values, json_value), indent=2, ensure_ascii=False)
+    return json_text(_plain(values, json_value))
 
 
 def _plain(value: Any, convert: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from typing import TYPE_CHECKING
+
+from toolkit.cli.output import json_text
 
 if TYPE_CHECKING:
     from toolkit.models.doctor import Finding
@@ -75,4 +76,4 @@ def _as_json(findings: list[Finding], checks: list[Check]) -> str:
     if checks:
         shown["checks"] = [check._asdict() for check in checks]
         shown["report"] = report_line(checks, facts(findings))
-    return json.dumps(shown, indent=2, ensure_ascii=False)
+    return json_text(shown)

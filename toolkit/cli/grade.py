@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.characters import quoted, visible
 from toolkit.cli.arguments import add_json, add_runs, one_of
-from toolkit.cli.output import json_rows, text_table
+from toolkit.cli.output import json_rows, json_text, text_table
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"toolkit grade: {visible(str(one.path))}: {graded.warning}", file=sys.stderr)
         rows += _rows(str(one.path), judging, summarize_grades(graded.grades))
     if args.json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json_text(rows))
     elif rows:
         print(text_table(list(rows[0]), [list(row.values()) for row in rows]), end="")
     return 0

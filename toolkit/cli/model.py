@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from toolkit.cli.arguments import existing_file
+from toolkit.cli.output import json_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _info(args: argparse.Namespace) -> None:
 
     facts = describe(load(args.model))
     if args.json:
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        print(json_text(facts))
         return
     width = max(map(len, facts))
     for name, value in facts.items():

@@ -16,10 +16,10 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.characters import clip, pad, quoted, visible, width
+from toolkit.characters import clip, pad, quoted, safe_json, visible, visible_lines, width
 from toolkit.cli.arguments import one_of
 from toolkit.errors import ToolkitError
-from toolkit.spreadsheets import quoted_formula
+from toolkit.spreadsheets import csv_cell, quoted_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,10 @@ def write_frame(frame: pd.DataFrame, chosen: str, output: Path | None) -> None:
     """Write a frame in one of `FORMATS`, to a file (at once or not at all) or to stdout."""
     if output is None:
         terminal_columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print(text_of(frame, chosen, terminal_columns), end="")
+        text = text_of(frame, chosen, terminal_columns)
+        # A file or a pipe gets what the model wrote; a terminal would obey it.
+        shown = visible_lines(text) if chosen == "csv" and sys.stdout.isatty() else text
+        print(shown, end="")
         return
     content = _parquet(frame) if chosen == "parquet" else text_of(frame, chosen, None).encode()
     from toolkit.store.files import write_result
@@ -87,10 +90,27 @@ def write_frame(frame: pd.DataFrame, chosen: str, output: Path | None) -> None:
 def text_of(frame: pd.DataFrame, chosen: str, columns: int | None) -> str:
     """A frame as text. `columns` is the width that a text table may take; None is no limit."""
     if chosen == "csv":
-        return frame.map(_safe_cell).to_csv(index=False, lineterminator="\n")
+        return _csv(frame)
     if chosen == "json":
-        return json.dumps(json_rows(frame), ensure_ascii=False, indent=2) + "\n"
+        return json_text(json_rows(frame)) + "\n"
     return text_table(list(frame.columns), frame.itertuples(index=False, name=None), columns)
+
+
+def json_text(value: Any) -> str:
+    """A value as indented JSON in which nothing can act on a terminal."""
+    return safe_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    rows = [list(frame.columns), *frame.itertuples(index=False, name=None)]
+    return "".join(",".join(map(_csv_value, row)) + "\n" for row in rows)
+
+
+def _csv_value(value: Any) -> str:
+    """A cell; what is missing is empty, and a text is quoted where it has to be."""
+    if _missing(value):
+        return ""
+    return csv_cell(value) if isinstance(value, str) else quoted_cell(str(value))
 
 
 def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -182,10 +202,6 @@ def json_value(value: Any) -> Any:
     if isinstance(plain, float) and math.isinf(plain):
         return math.copysign(MASKED, plain)
     return plain
-
-
-def _safe_cell(value: Any) -> Any:
-    return quoted_formula(value) if isinstance(value, str) else value
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:

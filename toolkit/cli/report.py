@@ -51,5 +51,6 @@ def run(args: argparse.Namespace) -> int:
     report = write_report(args.runs, args.output, settings)
     for note in report.notes:
         print(f"toolkit report: {visible(note)}", file=sys.stderr)
-    print(*report.paths, sep="\n")
+    paths = map(str, report.paths)
+    print(*(map(visible, paths) if sys.stdout.isatty() else paths), sep="\n")
     return 0

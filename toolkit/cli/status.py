@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_json, add_runs
+from toolkit.cli.output import json_text
 
 if TYPE_CHECKING:
     from toolkit.collect.status import RunStatus
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     found = [run_status(open_run(path)) for path in args.runs]
     if args.json:
-        print(json.dumps([dataclasses.asdict(status) for status in found], indent=2, ensure_ascii=False))
+        print(json_text([dataclasses.asdict(status) for status in found]))
     else:
         print("\n\n".join(map(describe, found)))
     return 0

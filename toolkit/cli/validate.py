@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 
 from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_json, add_runs
+from toolkit.cli.output import json_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     findings = [(path, finding) for path in args.runs for finding in validate(path)]
     if args.json:
         rows = [{"run": str(path), **dataclasses.asdict(finding)} for path, finding in findings]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json_text(rows))
         return 1 if findings else 0
     for path in args.runs:
         found = [finding for of, finding in findings if of == path]

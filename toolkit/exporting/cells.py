@@ -8,7 +8,6 @@ are hexadecimal. Null stays null: `joined` says what it becomes.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,12 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toolkit.spreadsheets import quoted_formula
+from toolkit.characters import safe_json
+from toolkit.spreadsheets import csv_cell, quoted_cell
 
 MASKED = -9999.0  # stands for -inf
 _STORED_AS_JSON = ("messages", "metadata")
-_QUOTED_CELL = re.compile(r'[",\r\n]|^\s|\s$|^$')
-_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON allows them; readers of lines break there
 
 
 def csv_cells(column: pa.Array) -> pa.Array:
@@ -33,11 +31,11 @@ def csv_cells(column: pa.Array) -> pa.Array:
     """
     kind = column.type
     if pa.types.is_string(kind):
-        return _by_value(column, lambda text: _cell(quoted_formula(text)))
+        return _by_value(column, csv_cell)
     if pa.types.is_list(kind):
-        return _by_value(json_values(column), _cell)
+        return _by_value(json_values(column), quoted_cell)
     if pa.types.is_binary(kind):
-        return _by_value(column, lambda data: _cell(data.hex()))
+        return _by_value(column, lambda data: quoted_cell(data.hex()))
     return _plain(column)
 
 
@@ -55,14 +53,7 @@ def json_values(column: pa.Array) -> pa.Array:
 
 def json_text(text: str) -> str:
     """A text as a JSON string on one line, whatever a reader takes for the end of one."""
-    return one_line(json.dumps(text, ensure_ascii=False))
-
-
-def one_line(value: str) -> str:
-    """A JSON value with every character escaped that a reader of lines, or a terminal, would act on."""
-    if value.isascii() and "\x7f" not in value:
-        return value
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return safe_json(json.dumps(text, ensure_ascii=False))
 
 
 def joined(parts: Sequence[pa.Array | str], null: str | None = None) -> pa.Array:
@@ -98,7 +89,7 @@ def encoded(lines: pa.Array) -> bytes:
 def json_columns(rows: pa.Table) -> dict[str, pa.Array]:
     """The columns of a table as JSON values, by name; what is stored as JSON is put in as it is."""
     return {
-        name: _by_value(column, one_line) if name in _STORED_AS_JSON else json_values(column)
+        name: _by_value(column, safe_json) if name in _STORED_AS_JSON else json_values(column)
         for name, column in plain_columns(rows).items()
     }
 
@@ -110,10 +101,6 @@ def plain_columns(rows: pa.Table) -> dict[str, pa.Array]:
         coded = pa.types.is_dictionary(column.type)
         found[name] = (column.cast(pa.string()) if coded else column).combine_chunks()
     return found
-
-
-def _cell(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if _QUOTED_CELL.search(text) else text
 
 
 def _by_value(column: pa.Array, encode: Callable[[Any], str]) -> pa.Array:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from toolkit.characters import quoted
+from toolkit.characters import quoted, visible_lines
 from toolkit.errors import ToolkitError, argument
 from toolkit.store.files import aside, is_stream, writing
 
@@ -31,7 +31,7 @@ def write_export(chunks: Iterable[bytes], output: Path | None) -> None:
         The disk is full or read-only.
     """
     if output is None:
-        _write(chunks, sys.stdout.buffer)
+        _write(map(_for_terminal, chunks) if sys.stdout.isatty() else chunks, sys.stdout.buffer)
         return
     check_output(output)
     if is_stream(output):
@@ -43,6 +43,11 @@ def write_export(chunks: Iterable[bytes], output: Path | None) -> None:
             stream = temporary.open("wb")
         with stream:
             _write(chunks, stream, lambda: writing(output))
+
+
+def _for_terminal(chunk: bytes) -> bytes:
+    """Whole lines in which nothing acts on a terminal; a file or a pipe gets them as they are."""
+    return visible_lines(chunk.decode("utf-8", "replace")).encode()
 
 
 def check_output(output: Path) -> None:

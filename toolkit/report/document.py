@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from toolkit.characters import visible
+from toolkit.characters import visible, visible_lines
 
 FOLDER = Path(__file__).parent / "page"
 
@@ -86,5 +86,5 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters["visible"] = visible
-    made.filters["visible_lines"] = lambda text: "\n".join(map(visible, text.split("\n")))
+    made.filters["visible_lines"] = visible_lines
     return made

@@ -152,7 +152,7 @@ def _entry(found: LeastSure, files: Sequence[str], names: Sequence[str]) -> Entr
         before=found.before,
         text=found.text,
         after=found.after,
-        prob=probability(math.exp(found.value)),
+        prob=probability(math.exp(min(found.value, 0.0))),  # above 0 only in a damaged run
         verdict=verdict,
         is_word=found.span is not None,
     )

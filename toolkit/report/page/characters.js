@@ -1,6 +1,8 @@
 /* Text made safe to look at: characters that would be obeyed or hidden are drawn as visible ones. */
 
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Zl}\p{Zp}]/gu;
+// As `visible` of toolkit/characters.py has them: also private use, and letters that are drawn as nothing.
+const HIDDEN =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0\ufe00-\ufe0e\u{e0100}-\u{e01ef}]/gu;
 const JOINERS = "\u200c\u200d"; // emoji and several scripts need them, and they cannot reorder
 const CONTROLS =
   "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(
