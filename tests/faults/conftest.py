@@ -53,6 +53,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == "fault":
                 TALLY.add(value, report.passed)
+            elif name == "note":
+                TALLY.notes.append(value)
 
 
 def pytest_sessionfinish() -> None:

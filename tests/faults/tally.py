@@ -24,6 +24,11 @@ def tell(record: Record, what: str, *, n: int = 1, rows_lost: int | None = None,
     record("fault", (what, n, rows_lost, tracebacks))
 
 
+def note(record: Record, text: str) -> None:
+    """Note what a test measured."""
+    record("note", text)
+
+
 @dataclass
 class Tally:
     """Counts by what was injected, in the order in which they came."""
@@ -32,6 +37,7 @@ class Tally:
     survived: Counter[str] = field(default_factory=Counter)
     rows_lost: dict[str, int] = field(default_factory=dict)
     tracebacks: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, fault: tuple[str, int, int | None, int], passed: bool) -> None:
         what, n, lost, tracebacks = fault
@@ -47,4 +53,4 @@ class Tally:
             f"| {what} | {n} | {self.survived[what]} | {self.rows_lost.get(what, '')} | {self.tracebacks[what]} |"
             for what, n in self.injected.items()
         ]
-        return HEAD + "\n".join(lines) + "\n"
+        return HEAD + "\n".join([*lines, "", *self.notes]) + "\n"
