@@ -49,13 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="samples a prompt; 1, or 0 with --beams",
     )
     parser.add_argument("--greedy", action="store_true", help="one greedy sequence beside the samples")
-    parser.add_argument("--max-tokens", metavar="N", type=positive_int, default=256)
+    parser.add_argument(
+        "--max-tokens", metavar="N", type=positive_int, default=256, help="of a sequence, at most (256)"
+    )
     _add_sampler(parser)
     _add_beams(parser)
     _add_text(parser)
     _add_constraint(parser)
     add_statistics(parser)
-    parser.add_argument("--batch-size", metavar="N", type=positive_int, help="sequences at once")
+    parser.add_argument("--batch-size", metavar="N", type=positive_int, help="sequences at once (64)")
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
     add_run_options(parser, "prompts")
 

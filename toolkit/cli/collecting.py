@@ -36,7 +36,11 @@ def add_rendering(parser: argparse.ArgumentParser) -> None:
 def add_statistics(parser: argparse.ArgumentParser) -> None:
     """What is kept of a token."""
     parser.add_argument(
-        "--top-logprobs", metavar="K", type=non_negative_int, default=5, help="alternatives a token, 0 to 20"
+        "--top-logprobs",
+        metavar="K",
+        type=non_negative_int,
+        default=5,
+        help="alternatives a token, 0 to 20 (5)",
     )
     parser.add_argument(
         "--prompt-logprobs", action="store_true", help="also store the prompts' own tokens, scored"
