@@ -400,13 +400,13 @@ def test_without_llguidance_the_message_says_what_to_install(
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"regex": ""}, "--regex: it is empty"),
-        ({"regex": "(a"}, "--regex"),
-        ({"regex": "(?=a)b"}, "--regex"),
-        ({"json_schema": "{"}, "--json-schema: it is not valid JSON"),
-        ({"json_schema": "[1]"}, "--json-schema: it is no JSON object"),
-        ({"json_schema": {"type": "nonsense"}}, "--json-schema"),
-        ({"json_schema": {"$ref": "#/nowhere"}}, "--json-schema"),
+        ({"regex": ""}, "regex: it is empty"),
+        ({"regex": "(a"}, "regex"),
+        ({"regex": "(?=a)b"}, "regex"),
+        ({"json_schema": "{"}, "json_schema: it is not valid JSON"),
+        ({"json_schema": "[1]"}, "json_schema: it is no JSON object"),
+        ({"json_schema": {"type": "nonsense"}}, "json_schema"),
+        ({"json_schema": {"$ref": "#/nowhere"}}, "json_schema"),
     ],
 )
 def test_a_grammar_that_is_wrong_is_named_in_one_line(
