@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -191,8 +192,9 @@ def test_an_empty_run_has_empty_frames_of_the_same_columns(tmp_path: Path, run: 
     assert empty.vocabulary == {}
 
 
-def test_several_runs_stand_one_below_the_other(run: Run) -> None:
-    frame = open_runs([run.path, run.path]).segment_tokens_df()
+def test_several_runs_stand_one_below_the_other(run: Run, tmp_path: Path) -> None:
+    other = shutil.copytree(run.path, tmp_path / "other")
+    frame = open_runs([run.path, other]).segment_tokens_df()
     assert frame.columns.tolist()[:4] == ["run", "model", "temperature", "top_p"]
     half = len(frame) // 2
     own = run.segment_tokens_df()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -56,8 +57,9 @@ def test_the_iterator_reads_a_row_group_at_a_time_and_gives_the_same_rows(
     assert all(isinstance(table, pa.Table) for table in tables)
 
 
-def test_several_runs_stand_one_below_the_other(run: Run) -> None:
-    frame = open_runs([run.path, run.path]).spans_df("word")
+def test_several_runs_stand_one_below_the_other(run: Run, tmp_path: Path) -> None:
+    other = shutil.copytree(run.path, tmp_path / "other")
+    frame = open_runs([run.path, other]).spans_df("word")
     assert frame.columns.tolist()[:4] == ["run", "model", "temperature", "top_p"]
     assert len(frame) == 2 * len(run.spans_df("word"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Sequence as Sequence_
 from html.parser import HTMLParser
 from pathlib import Path
@@ -204,12 +205,16 @@ def test_a_run_says_what_it_holds_and_shows_its_first_sequences(tmp_path: Path) 
     assert re.search(r"gradedexact@\w{6}", shown(run).text)
 
 
+def copies(path: Path, folder: Path, n: int) -> list[Path]:
+    return [shutil.copytree(path, folder / f"{n}-{i}" / path.name) for i in range(n)]
+
+
 def test_several_runs_are_a_row_each(tmp_path: Path) -> None:
     path = make_run(tmp_path / "one")
-    found = shown(open_runs([path] * 3))
+    found = shown(open_runs([path, *copies(path, tmp_path, 2)]))
     assert found.text.startswith("3 runsrunmodeltemperaturetop_psequencesgraded")
     assert found.text.count("made0.81.015no") == 3
-    many = shown(open_runs([path] * (MOST_RUNS + 5)))
+    many = shown(open_runs([path, *copies(path, tmp_path, MOST_RUNS + 4)]))
     assert many.text.count("made0.81.015no") == MOST_RUNS
     assert many.text.endswith("… 5 more runs")
 
