@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,8 +70,12 @@ def test_what_is_refused_is_named_with_what_is_allowed(
 
 @given(st.text(), st.sampled_from([integer(1), number(0.0, 1.0), existing_file, one_of(("a",))]))
 def test_any_text_is_taken_or_refused(text: str, kind: Callable[[str], Any]) -> None:
-    with contextlib.suppress(argparse.ArgumentTypeError):
+    refusal = ""
+    try:
         kind(text)
+    except argparse.ArgumentTypeError as error:
+        refusal = str(error)
+    assert refusal.isprintable()
 
 
 @given(st.integers(-(2**40), 2**40))

@@ -39,4 +39,4 @@ def test_every_column_of_the_table_is_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_can_be_parsed(command: str) -> None:
     _, verb, *arguments = shlex.split(command)
-    build_parser(verb).parse_args(arguments)
+    assert build_parser(verb).parse_args(arguments) is not None
