@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.characters import visible
 from toolkit.cli import arguments as types
 from toolkit.cli.arguments import Parser, UsageError, existing_file, integer, number, one_of
 
@@ -75,7 +76,7 @@ def test_any_text_is_taken_or_refused(text: str, kind: Callable[[str], Any]) -> 
         kind(text)
     except argparse.ArgumentTypeError as error:
         refusal = str(error)
-    assert refusal.isprintable()
+    assert visible(refusal) == refusal
 
 
 @given(st.integers(-(2**40), 2**40))
