@@ -158,7 +158,7 @@ def test_paper_has_all_sequences_of_the_prompt_and_the_legend_but_no_controls(
     assert reader.overflow() == 0
     reader.page.emulate_media(media="screen")
     reader("#reader-body").wait_for()
-    reader.page.wait_for_function("document.getElementById('reader-print').childElementCount === 0")
+    reader("#reader-print:empty").wait_for(state="attached")
 
 
 def test_a_pdf_is_made_with_the_sequences_in_it(open_island: Open) -> None:
