@@ -102,8 +102,7 @@ def test_a_prompt_longer_than_a_prefill_chunk() -> None:
 
 
 def test_own_positions_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("shared_prefix", "numpy_kernels"):
-        monkeypatch.setattr(f"toolkit.generation.{module}.KEY_BLOCK", 4)
+    monkeypatch.setattr("toolkit.generation.shared_prefix.KEY_BLOCK", 4)
     network = make_network("llama")
     rows = Rows(SharedPrefixBatch(Forward(network), 3), network)
     rows.admit([3], samples=3)

@@ -12,6 +12,8 @@ from toolkit.generation.sampling import Draw, Sampler, draw, sampling_logprobs
 
 from . import reference
 
+pytestmark = pytest.mark.usefixtures("implementation")
+
 SAMPLERS = [
     Sampler(),
     Sampler(0.7),

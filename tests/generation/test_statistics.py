@@ -15,6 +15,8 @@ from toolkit.generation.statistics import boosted_prob, step, token_statistics
 
 from . import reference
 
+pytestmark = pytest.mark.usefixtures("implementation")
+
 CASES = Path(__file__).parents[1] / "cases" / "metrics.json"
 NOT_DRAWN = {"constrained_logprob", "sampling_logprob"}
 ALTERNATIVES = {"alternative_ids", "alternative_logprobs"}

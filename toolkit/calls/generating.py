@@ -100,7 +100,7 @@ def generate(
         A processing of your own, see `toolkit.generation.processing.Processing`.
     system_prompt : str, optional
     batch_size : int, optional
-        Sequences at once.
+        Sequences at once; by default as many as make it quicker and memory allows.
 
     Returns
     -------
@@ -268,10 +268,10 @@ def _with_beams(
 
 
 def _generator(model: Model, settings: Settings, batch_size: int | None, hooks: Any) -> Generator:
-    from toolkit.collect.steps import DEFAULT_BATCH_SIZE, Generator, Hooks
+    from toolkit.collect.steps import Generator, Hooks
 
     if not hasattr(model, "with_end_tokens"):
         raise ToolkitError(f"model: {str(model)[:60]!r} is no model; give what toolkit.load() gives")
     if batch_size is not None and batch_size < 1:
         raise ToolkitError(f"batch_size: {batch_size} is below 1; use 1 or more")
-    return Generator(model, settings, batch_size or DEFAULT_BATCH_SIZE, hooks or Hooks())
+    return Generator(model, settings, batch_size, hooks or Hooks())

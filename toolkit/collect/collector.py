@@ -18,7 +18,7 @@ from toolkit.collect.interrupts import deferred
 from toolkit.collect.plan import in_shard, missing_sequences, wanted_sequences
 from toolkit.collect.progress import Progress
 from toolkit.collect.settings import Settings
-from toolkit.collect.steps import DEFAULT_BATCH_SIZE, Generator, make_scorer
+from toolkit.collect.steps import Generator, make_scorer
 from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import PromptRecord, SequenceRecord
@@ -37,7 +37,7 @@ class Work:
     model: Model
     settings: Settings
     prompts: Sequence[PromptRecord]  # all of the file, also those of other shards
-    batch_size: int = DEFAULT_BATCH_SIZE
+    batch_size: int | None = None  # sequences at once; chosen if None
     shard: Shard | None = None
     prompt_file_hash: str | None = None
     prompt_logprobs: bool = False  # also store the prompts' own tokens

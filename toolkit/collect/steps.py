@@ -18,12 +18,15 @@ from toolkit.generation.engine import Batch, Chooser, Engine, FinishedSequence, 
 from toolkit.generation.forward import Forward
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.processing import Chain, LogitsProcessor, LogitsProcessors, Processing
+from toolkit.generation.row_limits import FixedRows, GrowingRows, RowLimit
+from toolkit.generation.row_memory import SHARE, most_rows
 from toolkit.generation.sampling import Sampler
 from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
+from toolkit.models.blas_threads import BlasThreads
 from toolkit.records import SequenceRecord, TokenStatistics
 
-DEFAULT_BATCH_SIZE = 64
+BEAM_ROWS = 64  # of a beam search whose batch size is not given
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Generator:
     ----------
     model : as loaded
     settings : how to draw
-    batch_size : sequences at once
+    batch_size : sequences at once; as many as make it quicker and memory allows if None
+    share : of the free memory that the running sequences may take
     hooks : a user's sampler, processors and constraint
     """
 
@@ -50,13 +54,16 @@ class Generator:
         self,
         model: Model,
         settings: Settings,
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        batch_size: int | None = None,
         hooks: Hooks = Hooks(),
+        share: float = SHARE,
     ) -> None:
         self.model = model = model.with_end_tokens(settings.extra_eos_tokens)
         self.settings = settings
         self.batch_size = batch_size
         self._hooks = hooks
+        self._share = share
+        self._threads = BlasThreads()
         self.forward, self.make_batch = prepared(model)
         self._processing = self._make_processing()
 
@@ -64,21 +71,28 @@ class Generator:
         """Steps of the sequences that the plans name: samples and greedy ones side by side, then beams."""
         drawn = [_only(plan, beams=False) for plan in plans]
         searched = [_only(plan, beams=True) for plan in plans]
-        yield from self._sample([plan for plan in drawn if plan.sequences])
-        yield from self._search([plan for plan in searched if plan.sequences])
+        self._threads.check()
+        for part in (
+            self._sample([plan for plan in drawn if plan.sequences]),
+            self._search([plan for plan in searched if plan.sequences]),
+        ):
+            for step in part:
+                yield step
+                self._threads.check()
 
     def _sample(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
         if not plans:
             return
         settings = self.settings
         follower = TextFollower(self.model.token_bytes, settings.stop, settings.seed)
+        limit = self._row_limit(plans)
         engine = Engine(
-            self.make_batch(self.batch_size),
+            self.make_batch(limit.most),
             choose_statistics(settings.sampler, settings.top_logprobs),
             settings.sampler,
             self._limits(),
             seed=settings.seed,
-            slots=self.batch_size,
+            slots=limit,
             watcher=follower,
             processing=self._processing,
             chooser=self._hooks.sampler,
@@ -88,7 +102,7 @@ class Generator:
     def _search(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
         if not plans or self.settings.beam is None:
             return
-        slots = max(self.batch_size, self.settings.beam.beams)
+        slots = max(self.batch_size or BEAM_ROWS, self.settings.beam.beams)
         search = BeamSearch(
             self.make_batch(slots),
             choose_statistics(self.settings.sampler, self.settings.top_logprobs),
@@ -100,6 +114,13 @@ class Generator:
         for group in search.run(plans):
             step = Step([], np.empty(0, np.int32), TokenStatistics.empty(), group)
             yield TextStep(step, [], [self._beam_record(sequence) for sequence in group])
+
+    def _row_limit(self, plans: Sequence[PromptPlan]) -> RowLimit:
+        if self.batch_size is not None:
+            return FixedRows(self.batch_size)
+        longest = max(len(plan.token_ids) for plan in plans) + self.settings.max_tokens
+        wanted = sum(len(plan.sequences) for plan in plans)
+        return GrowingRows(min(wanted, most_rows(self.forward.network, longest, self._share)))
 
     def _limits(self) -> Limits:
         return Limits(self.settings.max_tokens, self.model.end_ids, self.model.context_length)

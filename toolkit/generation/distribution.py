@@ -12,19 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ToolkitError
-from .row_passes import (
-    Moments,
-    Workspace,
-    block_maxima,
-    chunks,
-    dot,
-    exponentials,
-    find_moments,
-    n_blocks,
-    n_maxima,
-    row_sums,
-    shift,
-)
+from . import kernels
+from .row_passes import Moments, Workspace, find_moments, n_blocks, n_maxima
 
 
 class Top(NamedTuple):
@@ -102,18 +91,12 @@ class Distribution:
         n_rows, n_tokens = rows.shape
         maxima = np.empty((n_rows, n_maxima(n_tokens)), np.float32)
         block_sums = np.empty((n_rows, n_blocks(n_tokens)), np.float32)
-        sums = np.empty((5, n_rows))
+        sums = np.empty((n_rows, 5))
         with np.errstate(all="ignore"):
-            for part in chunks(n_rows, n_tokens):
-                block_maxima(rows[part], maxima[part])
-                shifted = shift(rows[part], maxima[part].max(axis=1), space)
-                weights = exponentials(shifted, n_tokens, space)
-                dot(weights, None, out=block_sums[part])
-                if moments:
-                    sums[:, part] = row_sums(rows[part], shifted, weights)
+            kernels.mass_and_moments(rows, maxima, block_sums, sums, space)
             maximum = maxima.max(axis=1)
             total = block_sums.sum(axis=1, dtype=np.float64)
-            found = find_moments(rows, sums, maximum, total) if moments else None
+            found = find_moments(rows, sums.T, maximum, total) if moments else None
             logsumexp = maximum + np.log(total)
         return cls(rows, maximum, Mass(1.0, block_sums, total), logsumexp, maxima, found, space)
 
@@ -157,10 +140,7 @@ class Distribution:
             return self.mass
         block_sums = np.empty_like(self.mass.block_sums)
         with np.errstate(all="ignore"):
-            for part in chunks(self.n_rows, self.n_tokens):
-                shifted = shift(self.logits[part], self.maximum[part], self.workspace)
-                np.divide(shifted, np.float32(temperature), out=shifted)
-                dot(exponentials(shifted, self.n_tokens, self.workspace), None, out=block_sums[part])
+            kernels.mass(self.logits, self.maximum, temperature, block_sums, self.workspace)
         return Mass(temperature, block_sums, block_sums.sum(axis=1, dtype=np.float64))
 
     def lower_bound(self, k: int) -> NDArray[np.float32]:
@@ -200,11 +180,7 @@ class Distribution:
 
     def count_above(self, logits: NDArray[np.float32]) -> NDArray[np.int32]:
         """How many logits of each row are strictly greater than the given one, (B,)."""
-        above = self.workspace.array("mask", (self.n_tokens,), np.bool_)
-        pairs = zip(self.logits, logits, strict=True)
-        return np.array(
-            [np.count_nonzero(np.greater(row, value, out=above)) for row, value in pairs], np.int32
-        )
+        return kernels.count_above(self.logits, logits, self.workspace)
 
 
 def check_logits(shape: tuple[int, ...]) -> None:

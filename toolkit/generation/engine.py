@@ -6,6 +6,7 @@ prompts. A row that ends is replaced by a waiting sequence, so that the batch st
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from toolkit.generation.buffer import TokenBuffer
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.processing import NoProcessing, Processing
 from toolkit.generation.randomness import uniforms
+from toolkit.generation.row_limits import FixedRows, RowLimit
 from toolkit.generation.sampling import Sampler
 from toolkit.records import FinishReason, Kind, TokenStatistics
 
@@ -145,7 +147,7 @@ class Engine:
     sampler : how tokens are drawn in sequences that are not greedy
     limits : when a sequence ends
     seed : of the run; a sequence's numbers follow from it, the prompt's id and the sample's index alone
-    slots : rows at once
+    slots : rows at once, or what decides it from the time that steps take
     watcher : looks at every step and may stop rows
     processing : changes logits before a token is chosen
     chooser : takes the sampler's place in sequences that are not greedy; how likely it was to choose a token
@@ -160,7 +162,7 @@ class Engine:
         limits: Limits,
         *,
         seed: int,
-        slots: int,
+        slots: int | RowLimit,
         watcher: Watcher | None = None,
         processing: Processing | None = None,
         chooser: Chooser | None = None,
@@ -170,14 +172,14 @@ class Engine:
         self._greedy = sampler.temperature == 0
         self._limits = limits
         self._seed = seed
-        self._slots = slots
+        self._limit = FixedRows(slots) if isinstance(slots, int) else slots
         self._watcher = watcher
         self._processing = processing or NoProcessing()
         self._chooser = chooser
         # Masked logits can be all -inf, which looks the same as a model's that are not finite.
         self._no_token = NOT_FINITE if processing is None else NOT_FINITE_OR_FORBIDDEN
-        self._buffer = TokenBuffer(slots)
-        self._free = list(range(slots - 1, -1, -1))
+        self._buffer = TokenBuffer(self._limit.most)
+        self._free = list(range(self._limit.most - 1, -1, -1))
         self._rows: list[ActiveSequence] = []  # as in the batch
 
     def run(self, plans: Iterable[PromptPlan]) -> Iterator[Step]:
@@ -185,15 +187,18 @@ class Engine:
         waiting = _Waiting(plans, self._batch)
         yield from self._fill(waiting)
         while self._rows:
+            start = time.perf_counter()
             logits = self._batch.step([sequence.last for sequence in self._rows])
-            yield self._advance(self._rows, logits)
+            step = self._advance(self._rows, logits)
+            self._limit.observe(len(self._rows), time.perf_counter() - start)
+            yield step
             yield from self._fill(waiting)
 
     def _fill(self, waiting: _Waiting) -> Iterator[Step]:
         """Let waiting sequences take the rows that have ended; close up what stays empty."""
         joined: list[tuple[ActiveSequence, Any]] = []
         running = sum(sequence.finish_reason is None for sequence in self._rows)
-        while (room := self._slots - running - len(joined)) > 0:
+        while (room := self._limit.now - running - len(joined)) > 0:
             taken = waiting.take(room)
             if taken is None:
                 break

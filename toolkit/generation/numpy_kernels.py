@@ -51,6 +51,30 @@ class Rotary(NamedTuple):
         return rotated
 
 
+class Angles:
+    """Rotary angles of some positions, the same for all layers of a pass."""
+
+    def __init__(self, positions: NDArray[np.intp]) -> None:
+        self._positions = positions
+        self._found: dict[Rotary, tuple[Floats, Floats]] = {}
+
+    def of(self, rotary: Rotary | None) -> tuple[Floats, Floats]:
+        """(cos, sin) of shape (n, dims / 2); no dims where nothing is to be rotated."""
+        if rotary is None:
+            none = np.empty((len(self._positions), 0), np.float32)
+            return none, none
+        if rotary not in self._found:
+            self._found[rotary] = rotary.angles(self._positions)
+        return self._found[rotary]
+
+    def rotate(self, rotary: Rotary | None, queries: Floats, keys: Floats) -> tuple[Floats, Floats]:
+        """Queries and keys (..., n, head_dim), rotated."""
+        if rotary is None:
+            return queries, keys
+        angles = self.of(rotary)
+        return rotary.rotate(queries, *angles), rotary.rotate(keys, *angles)
+
+
 class SharedPrefix(NamedTuple):
     """Keys and values of one prompt, and the rows of the batch that continue it."""
 
@@ -118,7 +142,7 @@ def attend_rows(
     Parameters
     ----------
     queries : (rows, heads, head_dim)
-    keys, values : blocks of (rows, kv_heads, `KEY_BLOCK`, head_dim), each row's own; finite past its length
+    keys, values : equal blocks of (rows, kv_heads, positions, head_dim), each row's own; finite past its length
     lengths : (rows,), the own positions that count, the new one among them; at least 1
     prefixes : disjoint sets of rows with the keys they share; a row in none has only its own
     scale : multiplies the scores
@@ -129,7 +153,8 @@ def attend_rows(
     """
     rows, heads, dim = queries.shape
     kv_heads = keys[0].shape[1]
-    n_blocks = -(-int(lengths.max()) // KEY_BLOCK)
+    size = keys[0].shape[2]
+    n_blocks = -(-int(lengths.max()) // size)
     scaled = (queries * np.float32(scale)).reshape(rows, kv_heads, heads // kv_heads, dim)
     own = _own_scores(scaled, keys[:n_blocks], lengths)
     maximum = own.max(axis=-1, keepdims=True)
@@ -139,9 +164,9 @@ def attend_rows(
         maximum[prefix.rows] = np.maximum(maximum[prefix.rows], scores.max(axis=-1, keepdims=True))
         shared.append(scores)
     total = _exponentiate(own, maximum)
-    out = np.matmul(own[..., :KEY_BLOCK], values[0])
+    out = np.matmul(own[..., :size], values[0])
     for block in range(1, n_blocks):
-        out += np.matmul(own[..., block * KEY_BLOCK : (block + 1) * KEY_BLOCK], values[block])
+        out += np.matmul(own[..., block * size : (block + 1) * size], values[block])
     for prefix, scores in zip(prefixes, shared, strict=True):
         total[prefix.rows] += _exponentiate(scores, maximum[prefix.rows])
         out[prefix.rows] += _prefix_product(scores, prefix.values)

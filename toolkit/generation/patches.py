@@ -17,7 +17,8 @@ import numpy as np
 from mlx_lm.models.activations import swiglu as library_swiglu
 from mlx_lm.models.base import scaled_dot_product_attention as library_attention
 
-from toolkit.generation.numpy_kernels import Rotary, silu_product
+from toolkit.generation.kernels import gated
+from toolkit.generation.numpy_kernels import Rotary
 
 
 class Unsupported(Exception):
@@ -72,7 +73,7 @@ def has_plain_rotary(network: Any) -> bool:
 
 def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
     mx.eval(gate, up)
-    return mx.array(silu_product(to_numpy(gate), to_numpy(up))).astype(gate.dtype)
+    return mx.array(gated(to_numpy(gate), to_numpy(up))).astype(gate.dtype)
 
 
 _REPLACEMENTS: dict[str, tuple[Any, Callable[..., mx.array]]] = {

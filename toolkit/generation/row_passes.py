@@ -94,6 +94,46 @@ def exponentials(shifted: NDArray[np.float32], n_tokens: int, space: Workspace) 
     return weights
 
 
+def mass_and_moments(
+    logits: NDArray[np.float32],
+    maxima: NDArray[np.float32],
+    block_sums: NDArray[np.float32],
+    sums: NDArray[np.float64],
+    space: Workspace,
+) -> None:
+    """Fill maxima (n, n_maxima), block_sums (n, n_blocks) and sums (n, 5), see `row_sums`, of logits (n, V)."""
+    n_tokens = logits.shape[1]
+    for part in chunks(*logits.shape):
+        block_maxima(logits[part], maxima[part])
+        shifted = shift(logits[part], maxima[part].max(axis=1), space)
+        weights = exponentials(shifted, n_tokens, space)
+        dot(weights, None, out=block_sums[part])
+        sums[part] = row_sums(logits[part], shifted, weights).T
+
+
+def mass(
+    logits: NDArray[np.float32],
+    maximum: NDArray[np.float32],
+    temperature: float,
+    block_sums: NDArray[np.float32],
+    space: Workspace,
+) -> None:
+    """Fill block_sums (n, n_blocks) with the sums of exp((logits - maximum) / temperature)."""
+    for part in chunks(*logits.shape):
+        shifted = shift(logits[part], maximum[part], space)
+        np.divide(shifted, np.float32(temperature), out=shifted)
+        dot(exponentials(shifted, logits.shape[1], space), None, out=block_sums[part])
+
+
+def count_above(
+    logits: NDArray[np.float32], values: NDArray[np.float32], space: Workspace
+) -> NDArray[np.int32]:
+    """(n,) how many logits of each row are greater than the row's value."""
+    above = space.array("mask", logits.shape[1:], np.bool_)
+    pairs = zip(logits, values, strict=True)
+    return np.array([np.count_nonzero(np.greater(row, value, out=above)) for row, value in pairs], np.int32)
+
+
 def row_sums(
     rows: NDArray[np.float32], shifted: NDArray[np.float32], weights: NDArray[np.float32]
 ) -> NDArray[np.float64]:

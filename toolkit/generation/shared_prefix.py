@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
-from toolkit.generation.numpy_kernels import (
-    KEY_BLOCK,
-    Floats,
-    Rotary,
-    SharedPrefix,
-    attend_prompt,
-    attend_rows,
-)
+from toolkit.generation.numpy_kernels import KEY_BLOCK, Angles, Floats, SharedPrefix, attend_prompt
 from toolkit.generation.patches import (
     Position,
     Unsupported,
@@ -33,6 +26,7 @@ from toolkit.generation.patches import (
     patched,
     to_numpy,
 )
+from toolkit.generation.row_attention import Heads, RowStep, Stored, row_step
 
 PREFILL_CHUNK = 128  # positions at a time: 6.5 s became 2.0 s for 1,000 tokens against one go
 MIN_ROWS = 8  # of a step: a matrix product of fewer rows may add up in another order, and gains little
@@ -46,38 +40,20 @@ class Prompt:
     layers: list[tuple[Floats, Floats]] = field(default_factory=list)
 
 
-class _Angles:
-    """Rotary angles of the positions of one forward pass, the same for all layers."""
-
-    def __init__(self, positions: NDArray[np.intp]) -> None:
-        self._positions = positions
-        self._found: dict[Rotary, tuple[Floats, Floats]] = {}
-
-    def rotate(self, position: Position, queries: Floats, keys: Floats) -> tuple[Floats, Floats]:
-        """Rotate what a layer's own embedding left to us; heads (..., n, head_dim)."""
-        rotary = position.rotary
-        if rotary is None:
-            return queries, keys
-        if rotary not in self._found:
-            self._found[rotary] = rotary.angles(self._positions)
-        cos, sin = self._found[rotary]
-        return rotary.rotate(queries, cos, sin), rotary.rotate(keys, cos, sin)
-
-
 class _Prefill:
     """Stands for the caches while a text of known length is read in chunks, from what was read before."""
 
     def __init__(self, length: int, n_layers: int, before: Prompt | None, defers_rotary: bool) -> None:
         self.length = length
         self.defers_rotary = defers_rotary
-        self._angles: tuple[int, _Angles] | None = None
+        self._angles: tuple[int, Angles] | None = None
         filled = [None] * n_layers if before is None else before.layers
         self.layers = [_PrefillLayer(self, one) for one in filled]
 
-    def angles(self, start: int, end: int) -> _Angles:
+    def angles(self, start: int, end: int) -> Angles:
         """Of positions start to end; kept while they are asked for."""
         if self._angles is None or self._angles[0] != start:
-            self._angles = start, _Angles(np.arange(start, end))
+            self._angles = start, Angles(np.arange(start, end))
         return self._angles[1]
 
 
@@ -109,7 +85,7 @@ class _PrefillLayer:
         mx.eval(queries, *self._new)
         q, new_keys, new_values = (to_numpy(array)[0] for array in (queries, *self._new))
         angles = self._prefill.angles(self._n, self._n + q.shape[1])
-        q, new_keys = angles.rotate(self._position, q, new_keys)
+        q, new_keys = angles.rotate(self._position.rotary, q, new_keys)
         self._put(new_keys, new_values)
         keys, values = self.filled()
         out = attend_prompt(q, keys[:, : self._n], values[:, : self._n], scale)
@@ -142,8 +118,7 @@ class _RowLayer:
         self._batch = batch
         self._layer = layer
         self._position = Position()
-        self._keys: list[Floats] = []  # (slots, kv_heads, KEY_BLOCK, dim) each
-        self._values: list[Floats] = []
+        self._stored = Stored([], [])
 
     @property
     def offset(self) -> Any:
@@ -159,33 +134,27 @@ class _RowLayer:
 
     def attend(self, queries: mx.array, scale: float) -> mx.array:
         mx.eval(queries, *self._new)
-        n = len(self._batch)
-        q, new_keys, new_values = (to_numpy(array)[:n, :, 0] for array in (queries, *self._new))
-        q, new_keys = self._batch.rotate(self._position, q, new_keys)
-        self._write(new_keys, new_values)
-        prefixes = [SharedPrefix(rows, *prompt.layers[self._layer]) for prompt, rows in self._batch.groups]
-        keys, values = ([block[:n] for block in blocks] for blocks in (self._keys, self._values))
-        out = attend_rows(q, keys, values, self._batch.own[:n] + 1, prefixes, scale)
-        padded = np.zeros((queries.shape[0], *out.shape[1:]), np.float32)
-        padded[:n] = out
-        return mx.array(padded[:, :, None]).astype(queries.dtype)
+        batch, n = self._batch, len(self._batch)
+        heads = Heads(*(to_numpy(array)[:n, :, 0] for array in (queries, *self._new)))
+        self._make_room(heads)
+        shared = [SharedPrefix(rows, *prompt.layers[self._layer]) for prompt, rows in batch.groups]
+        out = batch.rows_step.attend(heads, self._position.rotary, self._stored, shared, scale)
+        if len(out) < queries.shape[0]:
+            out = np.concatenate([out, np.zeros((queries.shape[0] - n, *out.shape[1:]), np.float32)])
+        return mx.array(out[:, :, None]).astype(queries.dtype)
 
-    def _write(self, keys: Floats, values: Floats) -> None:
-        """Put each row's new position after its own ones."""
-        places = self._batch.places
-        while len(self._keys) <= max(places):
-            for stored, new in ((self._keys, keys), (self._values, values)):
-                shape = (self._batch.slots, new.shape[1], KEY_BLOCK, new.shape[2])
-                stored.append(np.zeros(shape, np.float32))
-        for block, (rows, place) in places.items():
-            for room, new in ((self._keys[block], keys), (self._values[block], values)):
-                # One flat index of whole heads is much quicker than one of rows and positions.
-                heads = (rows[:, None] * new.shape[1] + np.arange(new.shape[1])) * KEY_BLOCK + place[:, None]
-                room.reshape(-1, new.shape[2])[heads] = new[rows]
+    def _make_room(self, heads: Heads) -> None:
+        """A block more where a row's own positions fill those that there are."""
+        n_blocks = int(self._batch.own[: len(self._batch)].max()) // KEY_BLOCK + 1
+        while len(self._stored.keys) < n_blocks:
+            for stored, new in ((self._stored.keys, heads.keys), (self._stored.values, heads.values)):
+                stored.append(
+                    np.zeros((self._batch.slots, new.shape[1], KEY_BLOCK, new.shape[2]), np.float32)
+                )
 
     def copy_rows(self, source: NDArray[np.intp], target: NDArray[np.intp], width: int) -> None:
         """Rows `target` become copies of rows `source`, up to a position."""
-        for stored in (self._keys, self._values):
+        for stored in self._stored:
             for block in stored[: -(-width // KEY_BLOCK)]:
                 block[target] = block[source]
 
@@ -209,8 +178,7 @@ class SharedPrefixBatch(LogitsRows):
         self.own = np.zeros(slots, np.intp)  # own positions that row i holds
         self.groups: list[tuple[Prompt, NDArray[np.intp]]] = []
         self.offset = mx.array(0)
-        self.places: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}  # block: rows, positions in it
-        self._angles = _Angles(np.zeros(0, np.intp))
+        self.rows_step: RowStep
 
     def __len__(self) -> int:
         return len(self._prompts)
@@ -262,32 +230,18 @@ class SharedPrefixBatch(LogitsRows):
     def step(self, token_ids: Sequence[int]) -> mx.array:
         """Feed one token a row; logits (rows, vocabulary), not yet evaluated."""
         n = len(self._prompts)
-        positions = np.array([prompt.length for prompt in self._prompts]) + self.own[:n]
+        starts = np.array([prompt.length for prompt in self._prompts])
         padding = [0] * max(0, MIN_ROWS - n)
-        self.offset = mx.array([*positions.tolist(), *padding])
-        self._angles = _Angles(positions)
+        self.offset = mx.array([*(starts + self.own[:n]).tolist(), *padding])
         self.groups = self._group()
-        self.places = self._find_places()
+        self.rows_step = row_step()(starts, self.own[:n], [rows for _, rows in self.groups], KEY_BLOCK)
         with patched(self._names):
             logits = self._forward.logits(mx.array([*token_ids, *padding])[:, None], self._layers)
         self.own[:n] += 1
         return logits[:n] if padding else logits
 
-    def rotate(self, position: Position, queries: Floats, keys: Floats) -> tuple[Floats, Floats]:
-        """Rotate the new position of each row; heads (rows, n_heads, head_dim)."""
-        q, k = self._angles.rotate(position, queries.swapaxes(0, 1), keys.swapaxes(0, 1))
-        return q.swapaxes(0, 1), k.swapaxes(0, 1)
-
     def _prefilling(self, length: int, before: Prompt | None) -> _Prefill:
         return _Prefill(length, len(self._layers), before, self.defers_rotary)
-
-    def _find_places(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        blocks, places = np.divmod(self.own[: len(self)], KEY_BLOCK)
-        found = {}
-        for block in np.unique(blocks).tolist():
-            rows = np.flatnonzero(blocks == block)
-            found[block] = rows, places[rows]
-        return found
 
     def _group(self) -> list[tuple[Prompt, NDArray[np.intp]]]:
         rows: dict[int, list[int]] = {}

@@ -1,0 +1,100 @@
+"""Chooses between compiled kernels and NumPy's, and shares the former out over threads.
+
+Both give the same within rounding. The compiled ones are there where Numba is installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.generation import row_passes
+from toolkit.generation.numpy_kernels import Floats, silu_product
+from toolkit.generation.threads import n_threads, run_together
+
+MIN_ELEMENTS = 1 << 15  # of an activation, from which a thread of its own pays
+MIN_ROWS = 4  # of logits, likewise
+
+
+@functools.cache
+def can_compile() -> bool:
+    """Whether Numba is installed, fits the NumPy that is, and is not switched off by $NUMBA_DISABLE_JIT."""
+    try:
+        import numba
+    except ImportError:
+        return False
+    return not numba.config.DISABLE_JIT
+
+
+def gated(gate: Floats, up: Floats) -> Floats:
+    """silu(gate) * up, elementwise."""
+    if not can_compile():
+        return silu_product(gate, up)
+    from toolkit.generation import compiled_attention
+
+    out = np.empty(gate.shape, np.float32)
+    flat = [np.ascontiguousarray(array).reshape(-1) for array in (gate, up)]
+    _share_out(compiled_attention.silu_product, gate.size // MIN_ELEMENTS, *flat, out.reshape(-1))
+    return out
+
+
+def mass_and_moments(
+    logits: Floats,
+    maxima: Floats,
+    block_sums: Floats,
+    sums: NDArray[np.float64],
+    space: row_passes.Workspace,
+) -> None:
+    """Fill maxima (n, n_maxima), block_sums (n, n_blocks) and sums (n, 5) of logits (n, V).
+
+    Maxima and blocks are those of `row_passes`: sums of exp(y), y = logit - the row's maximum, over a block, and
+    over the row those of y, exp(y) y, exp(y) y y, exp(y / 2) and exp(y / 4). A row with NaN or +inf, or nothing
+    but -inf, gets a maximum or sums that are not finite.
+    """
+    if not can_compile():
+        row_passes.mass_and_moments(logits, maxima, block_sums, sums, space)
+        return
+    from toolkit.generation import compiled_passes
+
+    _share_out(compiled_passes.mass_and_moments, len(logits) // MIN_ROWS, logits, maxima, block_sums, sums)
+
+
+def mass(
+    logits: Floats, maximum: Floats, temperature: float, block_sums: Floats, space: row_passes.Workspace
+) -> None:
+    """Fill block_sums (n, n_blocks): sums of exp((logits - maximum) / temperature); maximum (n,)."""
+    if not can_compile():
+        row_passes.mass(logits, maximum, temperature, block_sums, space)
+        return
+    from toolkit.generation import compiled_passes
+
+    kernel = functools.partial(compiled_passes.mass, 1 / temperature)
+    _share_out(kernel, len(logits) // MIN_ROWS, logits, maximum, block_sums)
+
+
+def count_above(logits: Floats, values: Floats, space: row_passes.Workspace) -> NDArray[np.int32]:
+    """(n,) how many logits of each row are greater than the row's value."""
+    if not can_compile():
+        return row_passes.count_above(logits, values, space)
+    from toolkit.generation import compiled_passes
+
+    counts = np.empty(len(logits), np.int32)
+    _share_out(compiled_passes.count_above, len(logits) // MIN_ROWS, logits, values, counts)
+    return counts
+
+
+def _share_out(kernel: Callable[..., None], shares: int, *arrays: NDArray[Any]) -> None:
+    """Call a kernel with parts of the arrays, split along their first axis into `shares`, or one a thread."""
+    n = max(1, min(n_threads(), shares))
+    run_together([functools.partial(kernel, *parts) for parts in _split(n, arrays)])
+
+
+def _split(n: int, arrays: tuple[NDArray[Any], ...]) -> Iterator[list[NDArray[Any]]]:
+    edges = np.linspace(0, len(arrays[0]), n + 1).astype(int).tolist()
+    for start, end in itertools.pairwise(edges):
+        yield [array[start:end] for array in arrays]
