@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from toolkit.collect.continuations import TextStep
 from toolkit.collect.describe import make_manifest
@@ -19,6 +19,8 @@ from toolkit.collect.plan import in_shard, missing_sequences, wanted_sequences
 from toolkit.collect.progress import Progress
 from toolkit.collect.settings import Settings
 from toolkit.collect.steps import Generator, make_scorer
+from toolkit.generation.plans import PromptPlan
+from toolkit.generation.row_memory import SHARE
 from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import PromptRecord, SequenceRecord
@@ -41,10 +43,25 @@ class Work:
     shard: Shard | None = None
     prompt_file_hash: str | None = None
     prompt_logprobs: bool = False  # also store the prompts' own tokens
+    processes: int = 1  # that collect on this machine, and share its memory
 
     def mine(self) -> list[PromptRecord]:
         """The prompts of this shard."""
         return [prompt for prompt in self.prompts if in_shard(prompt.prompt_id, self.shard)]
+
+
+class Part(NamedTuple):
+    """What one process collects of a work, and the part of the run's lock that it holds."""
+
+    plans: Sequence[PromptPlan]
+    lock: Shard | None
+
+
+class Display(Protocol):
+    """Shows how far a collection is: `Progress`, or what stands for it in another process."""
+
+    def update(self, sequences: int = 0, tokens: int = 0) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -84,20 +101,61 @@ def collect(
     ToolkitError
         The folder holds something else, or a run with other settings, or another process collects there.
     """
-    generator = Generator(work.model, work.settings, work.batch_size)
+    generator = _generator(work)
     manifest = _manifest(work, generator.forward.logits_dtype)
     with open_writer(output, manifest, work.shard, resume=resume, overwrite=overwrite) as writer:
-        writer.add_prompts(work.mine())
-        lacking = list(missing_sequences(work.mine(), work.settings, writer.keys))
-        total = len(work.mine()) * len(wanted_sequences(work.settings))
+        lacking, n_before = _lacking(work, writer)
         missing = sum(len(plan.sequences) for plan in lacking)
-        display = progress(total, total - missing) if progress is not None and missing else None
-        if work.prompt_logprobs:
-            scorer = make_scorer(work.model, work.settings.top_logprobs)
-            add_prompt_tokens(work.model, scorer, work.mine(), writer)
-        return CommitLoop(generator.model, writer, display).collect(
-            generator.run(lacking), total - missing, on_step
-        )
+        display = progress(n_before + missing, n_before) if progress is not None and missing else None
+        _add_prompt_tokens(work, writer)
+        loop = CommitLoop(generator.model, writer, display)
+        return loop.collect(generator.run(lacking), n_before, on_step)
+
+
+def prepare(work: Work, output: str | Path, *, resume: bool, overwrite: bool) -> tuple[list[PromptPlan], int]:
+    """Make the run at `output`, with its prompts; what is missing of `work`, and how many sequences are there.
+
+    The run's lock is given back: parts of it go to the processes that collect.
+    """
+    manifest = _manifest(work, _generator(work).forward.logits_dtype)
+    with open_writer(output, manifest, work.shard, resume=resume, overwrite=overwrite) as writer:
+        found = _lacking(work, writer)
+        _add_prompt_tokens(work, writer)
+    return found
+
+
+def collect_part(
+    work: Work,
+    output: str | Path,
+    part: Part,
+    *,
+    display: Display | None = None,
+    on_step: Callable[[TextStep], Any] | None = None,
+) -> Outcome:
+    """Collect one part into a run that `prepare` made."""
+    generator = _generator(work)
+    manifest = _manifest(work, generator.forward.logits_dtype)
+    with open_writer(output, manifest, part.lock, resume=True, overwrite=False) as writer:
+        loop = CommitLoop(generator.model, writer, display)
+        return loop.collect(generator.run(part.plans), 0, on_step)
+
+
+def _generator(work: Work) -> Generator:
+    return Generator(work.model, work.settings, work.batch_size, share=SHARE / work.processes)
+
+
+def _lacking(work: Work, writer: RunWriter) -> tuple[list[PromptPlan], int]:
+    """What is missing, and how many sequences of this work are there."""
+    writer.add_prompts(work.mine())
+    lacking = list(missing_sequences(work.mine(), work.settings, writer.keys))
+    total = len(work.mine()) * len(wanted_sequences(work.settings))
+    return lacking, total - sum(len(plan.sequences) for plan in lacking)
+
+
+def _add_prompt_tokens(work: Work, writer: RunWriter) -> None:
+    if work.prompt_logprobs:
+        scorer = make_scorer(work.model, work.settings.top_logprobs)
+        add_prompt_tokens(work.model, scorer, work.mine(), writer)
 
 
 def _manifest(work: Work, logits_dtype: str) -> Manifest:
@@ -107,6 +165,7 @@ def _manifest(work: Work, logits_dtype: str) -> Manifest:
         {
             "n_prompts": len(work.prompts),
             "batch_size": work.batch_size,
+            "processes": work.processes,
             "shard": None if work.shard is None else str(work.shard),
         },
         logits_dtype=logits_dtype,
@@ -157,7 +216,7 @@ class Finished(Protocol):
 class CommitLoop:
     """The loop, and what it has not committed yet."""
 
-    def __init__(self, model: Model, writer: RunWriter, display: Progress | None) -> None:
+    def __init__(self, model: Model, writer: RunWriter, display: Display | None) -> None:
         self._vocabulary = _Vocabulary(model)
         self._writer = writer
         self._display = display

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 
 from toolkit.collect.settings import Settings
 from toolkit.generation.plans import PromptPlan
@@ -11,6 +12,8 @@ from toolkit.records import Kind, PromptRecord
 from toolkit.store.lock import Shard
 
 Key = tuple[str, str, int]
+
+WHOLE_PROMPTS = 4  # a share; with fewer, each prompt's sequences are divided among the shares
 
 
 def wanted_sequences(settings: Settings) -> list[tuple[Kind, int]]:
@@ -46,3 +49,29 @@ def missing_sequences(
         ]
         if lacking:
             yield PromptPlan(prompt.prompt_id, prompt.token_ids.tolist(), lacking)
+
+
+def deal(plans: Sequence[PromptPlan], n: int) -> list[list[PromptPlan]]:
+    """Deal sequences out to n shares that have about as many each.
+
+    Whole prompts where there are enough of them, since each share reads its prompts; else some sequences of each
+    prompt to each share. The hypotheses of a beam search stay together.
+    """
+    shares: list[list[PromptPlan]] = [[] for _ in range(n)]
+    sizes = [0] * n
+    whole = len(plans) >= WHOLE_PROMPTS * n
+    for plan in plans:
+        for piece in [plan] if whole else _pieces(plan, n):
+            place = sizes.index(min(sizes))
+            shares[place].append(piece)
+            sizes[place] += len(piece.sequences)
+    return shares
+
+
+def _pieces(plan: PromptPlan, n: int) -> list[PromptPlan]:
+    """A plan's sequences in at most n pieces of about one size, all beams in one."""
+    beams = [one for one in plan.sequences if one[0] == "beam"]
+    others = [one for one in plan.sequences if one[0] != "beam"]
+    edges = [len(others) * i // n for i in range(n + 1)]
+    pieces = [others[start:end] for start, end in pairwise(edges)]
+    return [plan._replace(sequences=piece) for piece in (beams, *pieces) if piece]
