@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -86,6 +87,16 @@ def test_a_slow_blas_is_explained(monkeypatch, choice, device, named):
 def test_a_fast_library_that_is_slow_is_explained(folder, quick):
     quick.gflops = 3.0
     assert "3 GFLOP/s is little" in by_topic(doctor.examine())["gflops_decode"].advice
+
+
+def test_compiled_kernels_or_why_not(monkeypatch):
+    assert doctor.kernels().value == "compiled"
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    assert "unset NUMBA_DISABLE_JIT" in doctor.kernels().advice
+    monkeypatch.setitem(sys.modules, "numba", None)
+    found = doctor.kernels()
+    assert found.value == "numpy"
+    assert "pip install numba" in found.advice
 
 
 def test_cores_that_others_use_are_told(folder, quick, monkeypatch):

@@ -54,6 +54,7 @@ def examine() -> list[Finding]:
     if find_spec("mlx_lm") is not None and is_model_folder(default_model_path()):
         found.append(model_dtype())
     found.append(Finding("python", python, f"{python} ({sys.executable})"))
+    found.append(kernels())
     return found + [package(name) for name in PACKAGES]
 
 
@@ -115,6 +116,27 @@ def speed_advice(gflops: float, choice: blas.BlasChoice) -> str | None:
     )
 
 
+def kernels() -> Finding:
+    """Whether attention and statistics on the CPU are compiled."""
+    try:
+        import numba
+    except ImportError as error:
+        return Finding(
+            "kernels",
+            "numpy",
+            f"NumPy's: Numba cannot be imported ({error})",
+            "attention and statistics on the CPU take twice as long without Numba; pip install numba",
+        )
+    if numba.config.DISABLE_JIT:
+        return Finding(
+            "kernels",
+            "numpy",
+            "NumPy's: $NUMBA_DISABLE_JIT is set",
+            "attention and statistics on the CPU take twice as long; unset NUMBA_DISABLE_JIT",
+        )
+    return Finding("kernels", "compiled", f"compiled, by Numba {numba.__version__}")
+
+
 def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -128,7 +150,7 @@ def load() -> Finding:
     if wanted > BUSY * cores:
         advice = (
             f"{wanted:.1f} programs want {cores} cores: the threads of a product wait for each other, which "
-            "makes it far slower; stop the others, or set OPENBLAS_NUM_THREADS=1"
+            "makes it far slower, and a collection falls back to one thread; stop the others"
         )
     return Finding("load", round(wanted, 1), f"{wanted:.1f} programs on {cores} cores", advice)
 
