@@ -113,6 +113,13 @@ class Forward:
             return self._output(self.network.model(ids, cache=layers)[0])
         return self.network(ids, cache=layers)[0].astype(mx.float32)
 
+    def logits_at(self, token_ids: mx.array, positions: Sequence[int]) -> mx.array:
+        """Float32 logits (rows, vocabulary) after one position of each row of (rows, n) ids, read without caches."""
+        rows, at = mx.arange(len(positions)), mx.array(list(positions))
+        if self._output is not None:
+            return self._output(self.network.model(token_ids)[rows, at])
+        return self.network(token_ids)[rows, at].astype(mx.float32)
+
     def _read(self, token_ids: mx.array, layers: Any) -> None:
         body = self.network.model if self._output is not None else self.network
         body(token_ids, cache=layers)
