@@ -38,6 +38,12 @@ def moments_of(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return maxima, block_sums, sums
 
 
+def gated(gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+    out = np.empty(gate.shape, np.float32)
+    kernels.gated(gate, up, out)
+    return out
+
+
 def test_the_compiled_exponential_is_within_two_units_of_the_last_place() -> None:
     values = np.concatenate([np.linspace(-87, 88, 1_000_003), [0.0, -1e-30, 1e-8]]).astype(np.float32)
     found = np.empty_like(values)
@@ -55,14 +61,14 @@ def test_gated(shape: tuple[int, ...]) -> None:
     gate.flat[:4] = [-200, -88, 0, 200][: gate.size]
     with np.errstate(over="ignore"):
         expected = gate.astype(np.float64) / (1 + np.exp(-gate.astype(np.float64))) * up
-    np.testing.assert_allclose(kernels.gated(gate, up), expected, rtol=3e-6, atol=1e-7)
+    np.testing.assert_allclose(gated(gate, up), expected, rtol=3e-6, atol=1e-7)
 
 
 def test_gated_of_a_view_and_of_what_is_not_finite() -> None:
     wide = RANDOM.normal(0, 2, (6, 20)).astype(np.float32)
     wide[0, 0] = np.nan
     gate, up = wide[:, :10], wide[:, 10:]
-    found = kernels.gated(gate, up)
+    found = gated(gate, up)
     assert np.isnan(found[0, 0])
     with np.errstate(over="ignore"):
         expected = gate.astype(np.float64) / (1 + np.exp(-gate.astype(np.float64))) * up
@@ -127,13 +133,28 @@ def test_count_above() -> None:
     assert (kernels.count_above(logits, np.full(9, np.nan, np.float32), Workspace()) == 0).all()
 
 
+@pytest.mark.parametrize("n_tokens", [1, 500, 2048, 5000])
+@pytest.mark.parametrize("width", [0, 1, 26])
+def test_count_above_each(n_tokens: int, width: int) -> None:
+    logits = np.round(logits_of(n_tokens), 1)
+    logits[:, ::5] = -np.inf
+    values = logits[:, RANDOM.integers(0, n_tokens, width)]
+    found = kernels.count_above_each(logits, values, Workspace())
+    np.testing.assert_array_equal(found, (logits[:, None] > values[:, :, None]).sum(axis=2))
+    nothing = np.full((9, width), np.nan, np.float32)
+    assert not kernels.count_above_each(logits, nothing, Workspace()).any()
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_the_number_of_threads_changes_nothing(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     logits = logits_of(900, rows=40)
     gate = logits_of(4096, rows=32)
-    alone = moments_of(logits), kernels.gated(gate, gate)
+    values = logits[:, :3].copy()
+    counted = kernels.count_above_each(logits, values, Workspace())
+    alone = moments_of(logits), gated(gate, gate)
     monkeypatch.setattr(kernels, "n_threads", lambda: n)
-    together = moments_of(logits), kernels.gated(gate, gate)
+    together = moments_of(logits), gated(gate, gate)
+    np.testing.assert_array_equal(counted, kernels.count_above_each(logits, values, Workspace()))
     for one, other in zip((*alone[0], alone[1]), (*together[0], together[1]), strict=True):
         np.testing.assert_array_equal(one, other)
 

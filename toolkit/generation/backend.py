@@ -9,10 +9,11 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from toolkit.generation import statistics as numpy_statistics
+from toolkit.generation.arrays import largest, to_numpy
 from toolkit.generation.engine import Batch, Drawn, Statistics
 from toolkit.generation.forward import Forward
 from toolkit.generation.library_batch import LibraryBatch
-from toolkit.generation.patches import Unsupported, largest, to_numpy
+from toolkit.generation.patches import Unsupported
 from toolkit.generation.sampling import Sampler
 from toolkit.generation.shared_prefix import SharedPrefixBatch
 
@@ -31,6 +32,7 @@ def choose_batch(forward: Forward) -> Callable[[int], Batch]:
     library's on a probe; otherwise MLX-LM's own caches.
     """
     if on_cpu() and _shares_prefixes(forward):
+        forward.use_own_products()
         return lambda slots: SharedPrefixBatch(forward, slots)
     return lambda slots: LibraryBatch(forward, slots)
 

@@ -13,6 +13,8 @@ from toolkit.generation.row_passes import BLOCK, FLOOR, N_INTERLEAVED
 
 Floats = NDArray[np.float32]
 
+COUNTED = 2048  # logits that are compared with several values before the next ones
+
 _HALF, _QUARTER, _ZERO = np.float32(0.5), np.float32(0.25), np.float32(0)
 
 
@@ -105,3 +107,22 @@ def count_above(logits: Floats, values: Floats, counts: NDArray[np.int32]) -> No
         for token in range(logits.shape[1]):
             n += np.int32(logits[i, token] > values[i])
         counts[i] = n
+
+
+@compiled()
+def count_above_each(logits: Floats, values: Floats, counts: NDArray[np.int32]) -> None:
+    """counts (n, w): how many logits of each row, (n, V), are greater than each of the row's values, (n, w).
+
+    Goes through a row once, a block at a time that stays in the processor's cache while it is compared with
+    every value.
+    """
+    size = logits.shape[1]
+    for i in range(logits.shape[0]):
+        counts[i] = 0
+        for start in range(0, size, COUNTED):
+            tokens = logits[i, start : min(start + COUNTED, size)]
+            for place in range(values.shape[1]):
+                n = np.int32(0)
+                for j in range(tokens.size):
+                    n += np.int32(tokens[j] > values[i, place])
+                counts[i, place] += n

@@ -13,14 +13,16 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from toolkit.generation.patches import largest
+from toolkit.generation.arrays import largest
+from toolkit.generation.products import Products, make_products
 
 OutputLayer = Callable[[mx.array], mx.array]
+Found = tuple[OutputLayer, mx.array | None]  # and its float32 weight, where it is a plain one
 
 _EPSILON = {mx.float32: 2.0**-16, mx.float16: 2.0**-11, mx.bfloat16: 2.0**-8}
 
 
-def _float32_product(layer: Any, tied: bool) -> OutputLayer | None:
+def _float32_product(layer: Any, tied: bool) -> Found | None:
     """hidden -> logits in float32, through an embedding used as output (tied) or a linear layer."""
     if "bias" in layer:
         return None
@@ -29,40 +31,44 @@ def _float32_product(layer: Any, tied: bool) -> OutputLayer | None:
             return None
         scales, biases = layer.scales.astype(mx.float32), layer.biases.astype(mx.float32)
         mx.eval(scales, biases)
-        return lambda hidden: mx.quantized_matmul(
-            hidden.astype(mx.float32),
-            layer.weight,
-            scales=scales,
-            biases=biases,
-            transpose=True,
-            group_size=layer.group_size,
-            bits=layer.bits,
-        )
+
+        def quantised(hidden: mx.array) -> mx.array:
+            return mx.quantized_matmul(
+                hidden.astype(mx.float32),
+                layer.weight,
+                scales=scales,
+                biases=biases,
+                transpose=True,
+                group_size=layer.group_size,
+                bits=layer.bits,
+            )
+
+        return quantised, None
     if not isinstance(layer, nn.Embedding if tied else nn.Linear):
         return None
     weight = layer.weight.astype(mx.float32)  # shared where it already is; else a float32 copy, kept
     mx.eval(weight)
-    return lambda hidden: hidden.astype(mx.float32) @ weight.T
+    return (lambda hidden: hidden.astype(mx.float32) @ weight.T), weight
 
 
-def _find_output(network: Any) -> OutputLayer | None:
+def _find_output(network: Any) -> Found | None:
     """The output layer of a network whose body is `network.model`, if it is the last thing that happens."""
     body = getattr(network, "model", None)
     head = getattr(network, "lm_head", None)
     tied = head is None
     layer = getattr(body, "embed_tokens", None) if tied else head
-    product = _float32_product(layer, tied) if layer is not None else None
-    if body is None or product is None:
+    found = _float32_product(layer, tied) if layer is not None else None
+    if body is None or found is None:
         return None
     probe = mx.array([[1, 2, 3]])
     try:
-        expected, found = network(probe)[0], product(body(probe))[0]
+        expected, ours = network(probe)[0], found[0](body(probe))[0]
     except (TypeError, ValueError):
         return None
     tolerance = _EPSILON.get(expected.dtype, 0.0)
     expected = expected.astype(mx.float32)
-    agrees = largest(expected - found) <= 4 * tolerance * max(1.0, largest(expected))
-    return product if agrees else None
+    agrees = largest(expected - ours) <= 4 * tolerance * max(1.0, largest(expected))
+    return found if agrees else None
 
 
 class Forward:
@@ -77,19 +83,32 @@ class Forward:
     network_dtype : the type of the logits that the network itself gives
     logits_dtype : "float32" where the output product is made in float32, else the type that the model's
         logits had before they were cast
+    products : the weights for our own kernels, after `use_own_products`; None where they do not serve
     """
 
     def __init__(self, network: Any) -> None:
         self.network = network
-        self._output = _find_output(network)
+        found = _find_output(network)
+        self._output = None if found is None else found[0]
+        self._weight = None if found is None else found[1]
+        self.products: Products | None = None
         self.network_dtype = network(mx.array([[1]])).dtype
         name = str(self.network_dtype).removeprefix("mlx.core.")
         self.logits_dtype = "float32" if self._output is not None else name
 
+    def use_own_products(self) -> None:
+        """Put the weights in order for our kernels, where they can serve; for the CPU."""
+        self.products = make_products(self.network, self._weight)
+
+    def _logits_of(self, hidden: mx.array) -> mx.array:
+        assert self._output is not None
+        own = None if self.products is None else self.products.logits(hidden)
+        return self._output(hidden) if own is None else own
+
     def logits(self, token_ids: mx.array, layers: Any) -> mx.array:
         """Feed (rows, n) ids; the float32 logits (rows, vocabulary) after the last of each row."""
         if self._output is not None:
-            return self._output(self.network.model(token_ids, cache=layers)[:, -1])
+            return self._logits_of(self.network.model(token_ids, cache=layers)[:, -1])
         return self.network(token_ids, cache=layers)[:, -1].astype(mx.float32)
 
     def prefill(self, token_ids: Sequence[int], layers: Any, chunk: int) -> mx.array:
@@ -110,14 +129,14 @@ class Forward:
         """Float32 logits (n, vocabulary) after each of n tokens, not yet evaluated."""
         ids = mx.array(list(token_ids))[None]
         if self._output is not None:
-            return self._output(self.network.model(ids, cache=layers)[0])
+            return self._logits_of(self.network.model(ids, cache=layers)[0])
         return self.network(ids, cache=layers)[0].astype(mx.float32)
 
     def logits_at(self, token_ids: mx.array, positions: Sequence[int]) -> mx.array:
         """Float32 logits (rows, vocabulary) after one position of each row of (rows, n) ids, read without caches."""
         rows, at = mx.arange(len(positions)), mx.array(list(positions))
         if self._output is not None:
-            return self._output(self.network.model(token_ids)[rows, at])
+            return self._logits_of(self.network.model(token_ids)[rows, at])
         return self.network(token_ids)[rows, at].astype(mx.float32)
 
     def _read(self, token_ids: mx.array, layers: Any) -> None:

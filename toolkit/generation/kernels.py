@@ -25,22 +25,21 @@ MIN_ROWS = 4  # of logits, likewise
 def can_compile() -> bool:
     """Whether Numba is installed, fits the NumPy that is, and is not switched off by $NUMBA_DISABLE_JIT."""
     try:
-        import numba
+        from numba.core import config
     except ImportError:
         return False
-    return not numba.config.DISABLE_JIT
+    return not getattr(config, "DISABLE_JIT", False)
 
 
-def gated(gate: Floats, up: Floats) -> Floats:
-    """silu(gate) * up, elementwise."""
+def gated(gate: Floats, up: Floats, out: Floats) -> None:
+    """out = silu(gate) * up, elementwise; `out` in one piece."""
     if not can_compile():
-        return silu_product(gate, up)
+        out[...] = silu_product(gate, up)
+        return
     from toolkit.generation import compiled_attention
 
-    out = np.empty(gate.shape, np.float32)
     flat = [np.ascontiguousarray(array).reshape(-1) for array in (gate, up)]
     _share_out(compiled_attention.silu_product, gate.size // MIN_ELEMENTS, *flat, out.reshape(-1))
-    return out
 
 
 def mass_and_moments(
@@ -85,6 +84,18 @@ def count_above(logits: Floats, values: Floats, space: row_passes.Workspace) -> 
 
     counts = np.empty(len(logits), np.int32)
     _share_out(compiled_passes.count_above, len(logits) // MIN_ROWS, logits, values, counts)
+    return counts
+
+
+def count_above_each(logits: Floats, values: Floats, space: row_passes.Workspace) -> NDArray[np.int32]:
+    """(n, w) how many logits of each row, (n, V), are greater than each of the row's values, (n, w)."""
+    if not can_compile():
+        return row_passes.count_above_each(logits, values, space)
+    from toolkit.generation import compiled_passes
+
+    counts = np.empty(values.shape, np.int32)
+    shares = min(len(logits), values.size // MIN_ROWS)
+    _share_out(compiled_passes.count_above_each, shares, logits, values, counts)
     return counts
 
 

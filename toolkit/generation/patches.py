@@ -1,4 +1,4 @@
-"""Puts our attention, rotary embedding and activation in place of a model's, for one forward pass.
+"""Puts our attention, rotary embedding, activation and products in place of a model's, for one forward pass.
 
 MLX-LM's models call `scaled_dot_product_attention` and `swiglu` as names of their own module. Only a cache of
 ours is answered by our attention; any other cache goes to MLX-LM's, so nothing else changes.
@@ -13,28 +13,18 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-import numpy as np
 from mlx_lm.models.activations import swiglu as library_swiglu
 from mlx_lm.models.base import scaled_dot_product_attention as library_attention
 
+from toolkit.generation.arrays import to_numpy
 from toolkit.generation.kernels import gated
 from toolkit.generation.numpy_kernels import Rotary
+from toolkit.generation.products import LIBRARY_LINEAR, Products
+from toolkit.generation.row_passes import workspace
 
 
 class Unsupported(Exception):
     """The model asks for something that our attention does not do; the library's caches must serve."""
-
-
-def to_numpy(array: mx.array) -> np.ndarray:
-    """A float32 view of an evaluated array (a copy for other types: NumPy has no bfloat16)."""
-    if array.dtype != mx.float32:
-        array = array.astype(mx.float32)
-    return np.array(array, copy=False)
-
-
-def largest(array: mx.array) -> float:
-    """The largest absolute value."""
-    return float(np.array(mx.abs(array).max().astype(mx.float32)))
 
 
 def _attention(
@@ -73,7 +63,9 @@ def has_plain_rotary(network: Any) -> bool:
 
 def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
     mx.eval(gate, up)
-    return mx.array(gated(to_numpy(gate), to_numpy(up))).astype(gate.dtype)
+    out = workspace().array("gated", gate.shape)
+    gated(to_numpy(gate), to_numpy(up), out)
+    return mx.array(out).astype(gate.dtype)
 
 
 _REPLACEMENTS: dict[str, tuple[Any, Callable[..., mx.array]]] = {
@@ -94,14 +86,17 @@ def imported_names(network: Any) -> list[tuple[Any, str]]:
 
 
 @contextlib.contextmanager
-def patched(names: list[tuple[Any, str]]) -> Iterator[None]:
-    """Replace these names while the block runs."""
+def patched(names: list[tuple[Any, str]], products: Products | None = None) -> Iterator[None]:
+    """Replace these names, and the products of linear layers, while the block runs."""
     try:
+        if products is not None:
+            setattr(nn.Linear, _CALL, lambda layer, x: products.linear(layer, x))
         setattr(nn.RoPE, _CALL, _rope)
         for module, name in names:
             setattr(module, name, _REPLACEMENTS[name][1])
         yield
     finally:
+        setattr(nn.Linear, _CALL, LIBRARY_LINEAR)
         setattr(nn.RoPE, _CALL, _library_rope)
         for module, name in names:
             setattr(module, name, _REPLACEMENTS[name][0])

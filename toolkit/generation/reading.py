@@ -11,8 +11,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.generation.arrays import to_numpy
 from toolkit.generation.forward import Forward
-from toolkit.generation.patches import imported_names, patched, to_numpy
+from toolkit.generation.patches import imported_names, patched
 
 MOST_POSITIONS = 2048  # of one pass, padding included
 
@@ -39,7 +40,7 @@ def last_logits(
         ids = [list(text) for text in texts[start:end]]
         width = max(map(len, ids))
         padded = mx.array([text + [text[-1]] * (width - len(text)) for text in ids])
-        with patched(imported_names(forward.network)):
+        with patched(imported_names(forward.network), forward.products):
             logits = forward.logits_at(padded, [len(text) - 1 for text in ids])
             mx.eval(logits)
         yield from to_numpy(logits)

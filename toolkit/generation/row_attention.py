@@ -21,7 +21,7 @@ from toolkit.generation.numpy_kernels import (
     SharedPrefix,
     attend_rows,
 )
-from toolkit.generation.row_passes import Workspace
+from toolkit.generation.row_passes import workspace
 from toolkit.generation.threads import n_threads, run_together
 
 Indices = NDArray[np.intp]
@@ -119,7 +119,7 @@ class CompiledRows:
     def __init__(self, starts: Indices, own: Indices, members: Sequence[Indices], block_size: int) -> None:
         self._n = len(own)
         self._angles = Angles(starts + own)
-        self._space = _workspace()
+        self._space = workspace()
         # Rows of one prompt stay together, so that each thread reads few prompts.
         order = np.concatenate(members)
         n_shares = max(1, min(n_threads(), len(order) // MIN_SHARE))
@@ -199,11 +199,6 @@ def _places(rows: Indices, own: Indices, block_size: int) -> Places:
     """Where each row's new position goes."""
     blocks, places = np.divmod(own, block_size)
     return {block: (rows[blocks == block], places[blocks == block]) for block in np.unique(blocks).tolist()}
-
-
-@functools.cache
-def _workspace() -> Workspace:
-    return Workspace()
 
 
 def row_step() -> type[RowStep]:

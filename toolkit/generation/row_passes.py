@@ -7,6 +7,7 @@ nothing here: the calls are too short to share.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -39,6 +40,12 @@ class Workspace:
         if held is None or held.size < size or held.dtype != dtype:
             held = self._buffers[name] = np.empty(size, dtype)
         return held[:size].reshape(shape)
+
+
+@functools.cache
+def workspace() -> Workspace:
+    """That of this process, for what is copied out before the next computation."""
+    return Workspace()
 
 
 class Moments(NamedTuple):
@@ -132,6 +139,17 @@ def count_above(
     above = space.array("mask", logits.shape[1:], np.bool_)
     pairs = zip(logits, values, strict=True)
     return np.array([np.count_nonzero(np.greater(row, value, out=above)) for row, value in pairs], np.int32)
+
+
+def count_above_each(
+    logits: NDArray[np.float32], values: NDArray[np.float32], space: Workspace
+) -> NDArray[np.int32]:
+    """(n, w) how many logits of each row are greater than each of the row's values, (n, w)."""
+    above = space.array("mask", logits.shape[1:], np.bool_)
+    counts = np.zeros(values.shape, np.int32)
+    for row, own, found in zip(logits, values, counts, strict=True):
+        found[:] = [np.count_nonzero(np.greater(row, value, out=above)) for value in own]
+    return counts
 
 
 def row_sums(

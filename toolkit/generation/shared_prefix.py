@@ -15,6 +15,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.generation.arrays import to_numpy
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
 from toolkit.generation.numpy_kernels import KEY_BLOCK, Angles, Floats, SharedPrefix, attend_prompt
@@ -24,12 +25,11 @@ from toolkit.generation.patches import (
     has_plain_rotary,
     imported_names,
     patched,
-    to_numpy,
 )
 from toolkit.generation.row_attention import Heads, RowStep, Stored, row_step
 
 PREFILL_CHUNK = 128  # positions at a time: 6.5 s became 2.0 s for 1,000 tokens against one go
-MIN_ROWS = 8  # of a step: a matrix product of fewer rows may add up in another order, and gains little
+MIN_ROWS = 8  # of a step by a BLAS: its product of fewer rows may add up in another order, and gains little
 
 
 @dataclass(eq=False)
@@ -186,7 +186,7 @@ class SharedPrefixBatch(LogitsRows):
     def prefill(self, token_ids: Sequence[int]) -> tuple[Prompt, mx.array]:
         """Read a prompt; its keys and values, and the logits after its last token, (1, vocabulary)."""
         layers = self._prefilling(len(token_ids), None).layers
-        with patched(self._names):
+        with patched(self._names, self._forward.products):
             logits = self._forward.prefill(token_ids, layers, PREFILL_CHUNK)
         return Prompt(len(token_ids), [layer.filled() for layer in layers]), logits
 
@@ -197,7 +197,7 @@ class SharedPrefixBatch(LogitsRows):
         """
         layers = self._prefilling(prompt.length + len(token_ids), prompt).layers
         for start in range(0, len(token_ids), chunk):
-            with patched(self._names):
+            with patched(self._names, self._forward.products):
                 logits = self._forward.all_logits(token_ids[start : start + chunk], layers)
                 mx.eval(logits)
             yield logits
@@ -231,11 +231,11 @@ class SharedPrefixBatch(LogitsRows):
         """Feed one token a row; logits (rows, vocabulary), not yet evaluated."""
         n = len(self._prompts)
         starts = np.array([prompt.length for prompt in self._prompts])
-        padding = [0] * max(0, MIN_ROWS - n)
+        padding = [0] * max(0, MIN_ROWS - n) if self._forward.products is None else []
         self.offset = mx.array([*(starts + self.own[:n]).tolist(), *padding])
         self.groups = self._group()
         self.rows_step = row_step()(starts, self.own[:n], [rows for _, rows in self.groups], KEY_BLOCK)
-        with patched(self._names):
+        with patched(self._names, self._forward.products):
             logits = self._forward.logits(mx.array([*token_ids, *padding])[:, None], self._layers)
         self.own[:n] += 1
         return logits[:n] if padding else logits
