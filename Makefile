@@ -1,11 +1,12 @@
 # Needs Python 3.11 or newer, make and the package index. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench capitals temperature votes segments beams analyses findings faults audit clean
+.PHONY: help setup demo test check engines bench capitals temperature votes segments beams analyses findings faults audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ENGINES := $(VENV)/engines
 DEMO := data/raw/demo
 
 # Another interpreter: make setup PYTHON=python3.12
@@ -62,7 +63,21 @@ check: $(READY) ## Lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY) ## Speed, side by side with what is compared to
+# Apart from .venv: MLX-LM imports PyTorch wherever it is installed, and with it another BLAS and its threads.
+engines: $(READY) ## PyTorch, transformers and llama.cpp into .venv/engines, for make bench; what cannot be had is said
+	@test -x $(ENGINES)/bin/python || $(BIN)/python -m venv --without-pip $(ENGINES)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet "pip>=25.1"
+	@$(call engine,hugging-face)
+	@$(no_amx) CMAKE_ARGS="-DLLAVA_BUILD=OFF" $(call engine,llama-cpp)
+
+engine = $(BIN)/python -m pip --disable-pip-version-check --python $(ENGINES)/bin/python install --quiet --group $(1) \
+	|| echo "make engines: $(1) could not be installed; make bench leaves it out"
+
+# On some virtual machines llama.cpp crashes in the processor's AMX instructions, although the system shows them.
+no_amx = $(if $(filter x86_64,$(shell uname -m)),CFLAGS="$(AMX_FLAGS)" CXXFLAGS="$(AMX_FLAGS)")
+AMX_FLAGS := -mno-amx-tile -mno-amx-int8 -mno-amx-bf16
+
+bench: engines ## Speed, side by side with what is compared to
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[bench]"
 	@set -e; for script in analyses/benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
 

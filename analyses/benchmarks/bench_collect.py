@@ -1,113 +1,134 @@
-"""Collecting with everything recorded, beside MLX-LM's own batch generation, in one process.
+"""Collecting with everything recorded, beside what else generates many samples of a prompt.
 
-The same prompts, samples and lengths, the same float32 weights and the same BLAS. Turns alternate, so that a
-machine that slows down slows both; the median and the ratio of each pair of turns are printed.
+The same float32 weights, prompts, number of samples and lengths for all. Each contender is a process of its own
+that is loaded and warm before its first turn. Turns alternate, so that a machine that slows down slows all; medians,
+and the medians of each turn's ratios, are printed, and written with the environment. The slowest do a part of the
+samples in the first turn, at full length, and say so. On a GPU this project and MLX-LM use it, and what computes on
+the CPU is left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-import statistics
+import math
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from toolkit.collect.collector import Work, collect
-from toolkit.collect.prompts import Prompt
-from toolkit.collect.render import render_prompts
-from toolkit.collect.settings import RenderSettings, Settings
-from toolkit.models import blas, load
+from contenders.environment import REPORTS, environment, write_report
+from contenders.figures import as_json, goals_table, median, rates_table, verdicts
+from contenders.job import Job, Unavailable
+from contenders.racing import Racer
+from contenders.table import CONTENDERS, GOALS, Contender
+from contenders.weights import write_job
 
-QUESTIONS = [
-    "What is the capital of France?",
-    "How many legs does a spider have?",
-    "Who wrote the play Hamlet?",
-    "Why is the sky blue during the day?",
-    "Name three fruits that grow on trees.",
-    "What does a thermometer measure?",
-    "Which planet is the largest?",
-    "What is seven times eight?",
-]
-
-
-def ours(model: Any, prompts: list[Any], samples: int, max_tokens: int, rows: int) -> int:
-    """Collect into a run on disk; tokens collected."""
-    folder = Path(tempfile.mkdtemp())
-    try:
-        work = Work(model, Settings(num_samples=samples, max_tokens=max_tokens), prompts, rows)
-        return collect(work, folder / "run").n_tokens
-    finally:
-        shutil.rmtree(folder)
-
-
-def mlx_lm_batch(model: Any, prompts: list[Any], samples: int, max_tokens: int, rows: int) -> int:
-    """MLX-LM's batch generation with the log-probabilities of the drawn tokens; tokens generated."""
-    from mlx_lm.generate import batch_generate
-    from mlx_lm.sample_utils import make_sampler
-
-    ids = [prompt.token_ids.tolist() for prompt in prompts for _ in range(samples)]
-    sampler = make_sampler(temp=1.0)
-    response = batch_generate(
-        model.network,
-        model.tokenizer,
-        ids,
-        max_tokens=max_tokens,
-        return_logprobs=True,
-        return_token_ids=True,
-        sampler=sampler,
-        completion_batch_size=rows,
-        prefill_batch_size=rows,
-    )
-    return sum(len(sequence) for sequence in response.token_ids)
-
-
-def measure(run: Callable[..., int], *arguments: Any) -> float:
-    """Tokens a second of one turn."""
-    start = time.perf_counter()
-    n_tokens = run(*arguments)
-    return n_tokens / (time.perf_counter() - start)
+TITLES = {contender.key: contender.title for contender in CONTENDERS}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--prompts", type=int, default=4, help="prompts; the rows are shared evenly")
-    parser.add_argument("--max-tokens", type=int, default=48)
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--output", type=Path, help="write the figures here as JSON")
-    args = parser.parse_args()
-    model = load(quiet=True)
-    model.tokenizer.eos_token_ids = []  # every sequence is equally long
-    questions = [Prompt(i, i + 1, prompt=QUESTIONS[i % len(QUESTIONS)]) for i in range(args.prompts)]
-    prompts = render_prompts(model.tokenizer, questions, RenderSettings())
-    arguments = (model, prompts, args.rows // args.prompts, args.max_tokens, args.rows)
-    short = (model, prompts, args.rows // args.prompts, 3, args.rows)
-    for run in (ours, mlx_lm_batch):
-        run(*short)  # compile and touch memory
-    turns = [(measure(ours, *arguments), measure(mlx_lm_batch, *arguments)) for _ in range(args.turns)]
-    figures = {
-        "rows": args.rows,
+    args = _arguments()
+    where = environment()
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        job = write_job(Path(name), args.prompts, args.rows // args.prompts, args.max_tokens)
+        print(
+            f"{job.rows} samples of {job.max_tokens} tokens: {args.prompts} prompts, {args.turns} turns",
+            flush=True,
+        )
+        racers, skipped = _start([one for one in CONTENDERS if one.key in {"ours", *args.only}], job)
+        for racer in racers:
+            stack.callback(racer.close)
+        rates, failed = _race(racers, args.turns)
+    _show(job, racers, rates)
+    report = {
+        "rows": job.rows,
         "prompts": args.prompts,
-        "max_tokens": args.max_tokens,
-        "blas": blas.preload().name,
-        "ours_tokens_per_second": statistics.median(turn[0] for turn in turns),
-        "mlx_lm_batch_tokens_per_second": statistics.median(turn[1] for turn in turns),
-        "ratio": statistics.median(turn[0] / turn[1] for turn in turns),
-        "turns": turns,
+        "max_tokens": job.max_tokens,
+        "contenders": [_figures(racer, rates[racer.contender.key]) for racer in racers],
+        "goals": as_json(verdicts(GOALS, rates)),
+        "left_out": {**skipped, **failed},
     }
-    print(
-        f"{args.rows} rows, {args.prompts} prompts, {args.max_tokens} tokens, {args.turns} turns; tokens a second"
+    write_report(args.output, where, report)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=128, help="samples in all")
+    parser.add_argument("--prompts", type=int, default=4, help="the samples are shared evenly among them")
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--only", nargs="+", choices=list(TITLES), default=list(TITLES), help="beside this project"
     )
-    print(f"  this project, all recorded     {figures['ours_tokens_per_second']:8.1f}")
-    print(f"  mlx_lm.batch_generate          {figures['mlx_lm_batch_tokens_per_second']:8.1f}")
-    print(f"  ratio (median of turns)        {figures['ratio']:8.2f}")
-    if args.output is not None:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(json.dumps(figures, indent=2) + "\n")
+    parser.add_argument("--output", type=Path, default=REPORTS / "bench_collect.json")
+    args = parser.parse_args()
+    if not 1 <= args.prompts <= args.rows:
+        parser.error("--prompts is from 1 to --rows")
+    if min(args.max_tokens, args.turns) < 2:
+        parser.error("--max-tokens and --turns are 2 or more")
+    return args
+
+
+def _start(contenders: Iterable[Contender], job: Job) -> tuple[list[Racer], dict[str, str]]:
+    """Those that take part, this project first; and why others do not."""
+    racers: list[Racer] = []
+    skipped: dict[str, str] = {}
+    for contender in contenders:
+        try:
+            if racers and contender.on_cpu and racers[0].facts["device"] != "cpu":
+                raise Unavailable("it computes on the CPU, and a GPU is here")
+            racers.append(Racer(contender, job))
+        except Unavailable as error:
+            skipped[contender.key] = str(error)
+            print(f"  left out: {contender.title}: {error}", flush=True)
+    return racers, skipped
+
+
+def _race(racers: Sequence[Racer], turns: int) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Tokens a second of each turn, NaN where there was none; and why a contender failed."""
+    rates: dict[str, list[float]] = {racer.contender.key: [] for racer in racers}
+    failed: dict[str, str] = {}
+    for turn in range(turns):
+        for racer in racers:
+            key, rate = racer.contender.key, math.nan
+            if key not in failed and not (turn and racer.contender.once):
+                try:
+                    n_tokens, seconds = racer.turn()
+                    rate = n_tokens / seconds
+                    print(f"  turn {turn + 1}: {racer.contender.title}: {rate:.1f}", flush=True)
+                except Unavailable as error:
+                    failed[key] = str(error)
+                    print(f"  turn {turn + 1}: {racer.contender.title}: {error}", flush=True)
+            rates[key].append(rate)
+    return rates, failed
+
+
+def _show(job: Job, racers: Sequence[Racer], rates: dict[str, list[float]]) -> None:
+    facts = racers[0].facts if racers else {}
+    print(f"\ntokens a second, medians of turns; {facts.get('blas')} on {facts.get('blas_threads')} threads")
+    notes = {
+        racer.contender.key: f"{racer.job.rows} of the samples"
+        + (", one turn" if racer.contender.once else "")
+        for racer in racers
+        if racer.job.rows < job.rows
+    }
+    print("\n".join(rates_table(TITLES, rates, notes)))
+    print("\ngoals, by the median of the turns' ratios")
+    print("\n".join(goals_table(TITLES, verdicts(GOALS, rates))))
+
+
+def _figures(racer: Racer, rates: list[float]) -> dict[str, Any]:
+    middle = median(rates)
+    return {
+        "key": racer.contender.key,
+        "title": racer.contender.title,
+        "samples": racer.job.rows,
+        "max_tokens": racer.job.max_tokens,
+        "tokens_per_second": None if math.isnan(middle) else middle,
+        "turns": [None if math.isnan(rate) else rate for rate in rates],
+        **racer.facts,
+    }
 
 
 if __name__ == "__main__":
