@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from toolkit.collect.settings import Settings
-from toolkit.collect.steps import Generator
+from toolkit.collect.steps import Generator, prepared
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.randomness import uniforms
 from toolkit.records import SequenceRecord
@@ -135,3 +135,19 @@ def test_the_same_samples_when_only_some_are_missing(model, prompts, in_batches_
         for number, (name, ids) in enumerate(prompts.items())
     ]
     check_same(model, prompts, draw(model, plans, 16), in_batches_of_32)
+
+
+def test_a_row_s_recorded_bits_do_not_depend_on_the_batch(model, prompts, in_batches_of_32) -> None:
+    """With compiled kernels nothing of a row depends on the rows beside it, so that no token can flip."""
+    forward, _ = prepared(model)
+    if forward.products is None:
+        pytest.skip("MLX's BLAS makes the products: the last bits follow the size of the batch")
+    plans = [PromptPlan(name, ids, [("sample", 1), ("sample", 20)]) for name, ids in prompts.items()]
+    for batch_size in (1, 3):
+        for key, record in draw(model, plans, batch_size).items():
+            expected = in_batches_of_32[key]
+            assert record.token_ids.tolist() == expected.token_ids.tolist()
+            for name in ("logprob", "entropy", "logsumexp", "alternative_logprobs"):
+                np.testing.assert_array_equal(
+                    getattr(record.statistics, name), getattr(expected.statistics, name), err_msg=f"{key} {name}"
+                )

@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.aggregation.frames import to_pandas
+from toolkit.aggregation.frames import labelled, to_pandas
 from toolkit.alignment import byte_shares
 from toolkit.store.blocks import Rows
 from toolkit.store.grades import find_grades, grade_sets, read_grades
 from toolkit.store.keys import KeyCoder, in_key_order
 from toolkit.store.parquet import keep_rows
 from toolkit.store.reader import Names, Run, Runs, as_names, check_columns, check_kinds
-from toolkit.store.schemas import SEGMENTS, TABLES
+from toolkit.store.schemas import SEGMENTS, TABLES, WATCHED
 
 if TYPE_CHECKING:
     from toolkit.aggregation.selection import Selection
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from toolkit.spans import SpanKind, UserFinder
 
 _KEY = list(SEGMENTS.key)
-_LABELS = pa.schema(
-    [("run", pa.string()), ("model", pa.string()), ("temperature", pa.float64()), ("top_p", pa.float64())]
-)
 _TOKEN_COLUMNS = ["token_index", "token_id", "byte_start", "byte_end", "logprob", "entropy"]
 _SEGMENT_COLUMNS = ["segment_index", "byte_start", "byte_end", "token_start", "token_end"]
 
@@ -81,6 +78,17 @@ def alternatives_df(
 ) -> pd.DataFrame:
     """A row a likely token at a position; parameters and result as in `tokens_df`."""
     return _frame(run, lambda one: one.load("alternatives", columns, prompts, kinds))
+
+
+def watched_df(
+    run: Run | Runs, columns: Names = None, prompts: Names = None, kinds: Names = None
+) -> pd.DataFrame:
+    """A row a watched token at a position: the columns of the table watched, and literal, what a person reads.
+
+    Parameters and result are as in `tokens_df`; a run in which no token was watched has no rows.
+    """
+    wanted = [*WATCHED.names, "literal"] if columns is None else as_names(columns) or []
+    return _frame(run, lambda one: _watched(one, wanted, prompts, kinds))
 
 
 def prompts_df(run: Run | Runs, columns: Names = None, prompts: Names = None) -> pd.DataFrame:
@@ -233,13 +241,9 @@ def _span_arguments(
 def _frame(run: Run | Runs, load: Callable[[Run], pa.Table]) -> pd.DataFrame:
     if isinstance(run, Run):
         return to_pandas(load(run))
-    labelled = []
-    for one, labels in zip(run, run.labels, strict=True):
-        rows = load(one)
-        leading = [pa.array([labels[name]], _LABELS.field(name).type) for name in _LABELS.names]
-        repeated = [value.take(pa.array(np.zeros(rows.num_rows, np.int8))) for value in leading]
-        labelled.append(pa.table([*repeated, *rows.columns], names=[*_LABELS.names, *rows.column_names]))
-    return to_pandas(pa.concat_tables(labelled))
+    return to_pandas(
+        pa.concat_tables(labelled(load(one), labels) for one, labels in zip(run, run.labels, strict=True))
+    )
 
 
 def _grades(run: Run, grader: str | None, prompts: Names, kinds: Names) -> pa.Table:
@@ -257,6 +261,16 @@ def _segments(run: Run, wanted: Sequence[str], prompts: Names, kinds: Names) -> 
     rows = run.load("segments", [*stored, *ends], prompts, kinds)
     n_tokens = rows["token_end"].to_numpy() - rows["token_start"].to_numpy()
     return rows.append_column("n_tokens", pa.array(n_tokens)).select(list(wanted))
+
+
+def _watched(run: Run, wanted: Sequence[str], prompts: Names, kinds: Names) -> pa.Table:
+    stored = check_columns("watched", [name for name in wanted if name != "literal"])
+    if "literal" not in wanted:
+        return run.load("watched", stored, prompts, kinds)
+    rows = run.load("watched", list(dict.fromkeys([*stored, "token_id"])), prompts, kinds)
+    ids, place = np.unique(rows["token_id"].to_numpy(), return_inverse=True)
+    literals = pa.array([run.vocabulary[token_id].literal for token_id in ids.tolist()], pa.string())
+    return rows.append_column("literal", literals.take(pa.array(place))).select(list(dict.fromkeys(wanted)))
 
 
 def _segment_tokens(run: Run, prompts: Names, kinds: Names) -> pa.Table:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from tests.store.factory import VOCABULARY, make_manifest, make_prompt, make_record, make_run, prompt_name
-from toolkit.aggregation.summary import summary_df
+from toolkit.aggregation.summary import summaries_df, summary_df
 from toolkit.characters import width
 from toolkit.cli.main import main
+from toolkit.cli.output import text_of
 from toolkit.cli.status import size
 from toolkit.stats import names
-from toolkit.store import RunWriter, open_run
+from toolkit.store import Run, RunWriter, open_run, open_runs
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 Captured = pytest.CaptureFixture[str]
@@ -282,3 +286,66 @@ def test_wrong_calls_are_one_line_and_status_2(
 ) -> None:
     real = [str(run_path) if argument == "RUN" else argument for argument in arguments]
     assert message in refused(capsys, *real)
+
+
+@pytest.mark.parametrize("by", ["segment", "token", "word", "sequence", "prompt"])
+def test_what_is_written_as_it_comes_is_what_is_written_at_once(
+    capsys: Captured, tmp_path: Path, by: str
+) -> None:
+    path = made_of_parts(tmp_path)
+    frame = summary_df(open_run(path), by)
+    for chosen in ("csv", "json"):
+        assert shown(capsys, "summarize", path, "--by", by, "--format", chosen) == text_of(
+            frame, chosen, None
+        )
+    target = tmp_path / "x.parquet"
+    shown(capsys, "summarize", path, "--by", by, "-o", target)
+    pd.testing.assert_frame_equal(pd.read_parquet(target), frame, check_dtype=by != "token")
+    assert pq.read_metadata(target).num_row_groups == 1  # of many small parts, all are joined
+
+
+def test_a_limit_ends_the_reading(capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = made_of_parts(tmp_path)
+    all_rows = shown(capsys, "summarize", path, "--format", "csv").splitlines()
+    asked: set[Path] = set()
+    place = Run.part_path
+
+    def noting(run: Run, table: str, part: str) -> Path:
+        found = place(run, table, part)
+        asked.update([found] if table == "tokens" else [])
+        return found
+
+    monkeypatch.setattr(Run, "part_path", noting)
+    first = shown(capsys, "summarize", path, "--format", "csv", "--limit", 1).splitlines()
+    assert first == all_rows[:2]
+    assert len(asked) <= 2 < len(open_run(path).parts())  # the first, and the one that is read ahead
+
+
+def test_several_runs_as_they_come_are_labelled(capsys: Captured, run_path: Path, tmp_path: Path) -> None:
+    other = made(tmp_path / "other")
+    frame = summaries_df(open_runs([run_path, other]))
+    assert shown(capsys, "summarize", run_path, other, "--format", "csv") == text_of(frame, "csv", None)
+
+
+def test_a_file_stays_as_it_was_where_a_later_part_is_damaged(capsys: Captured, tmp_path: Path) -> None:
+    path, target = made_of_parts(tmp_path), tmp_path / "x.parquet"
+    target.write_bytes(b"before")
+    last = sorted((path / "tokens").glob("*.parquet"))[-1]
+    last.write_bytes(last.read_bytes()[:-9])
+    assert last.name in refused(capsys, "summarize", path, "--by", "segment", "-o", target, status=1)
+    assert target.read_bytes() == b"before"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_parquet_goes_into_a_pipe(capsys: Captured, run_path: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "x.parquet"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as thread:
+        read = thread.submit(pipe.read_bytes)
+        shown(capsys, "summarize", run_path, "-o", pipe)
+        assert len(pd.read_parquet(io.BytesIO(read.result()))) == len(summary_df(open_run(run_path)))
+
+
+def made_of_parts(folder: Path) -> Path:
+    """A run of several parts in the order of their keys."""
+    return make_run(folder / "run", batch=4)

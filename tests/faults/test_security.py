@@ -15,8 +15,12 @@ from tests.faults.conftest import ROOT, MockCollect
 SOURCES = sorted((ROOT / "toolkit").rglob("*.py"))
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "__import__"}
-# pip, to fetch the default model; sysctl and vm_stat on macOS
-STARTS_PROCESSES = {ROOT / "toolkit" / "models" / "fetch.py", ROOT / "toolkit" / "memory.py"}
+# pip, to fetch the default model; sysctl and vm_stat on macOS; the process that collects a shard on a cluster
+STARTS_PROCESSES = {
+    ROOT / "toolkit" / "models" / "fetch.py",
+    ROOT / "toolkit" / "memory.py",
+    ROOT / "toolkit" / "collect" / "on_worker.py",
+}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

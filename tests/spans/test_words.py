@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import pytest
 import regex
 from hypothesis import given
@@ -50,3 +53,30 @@ def test_every_letter_and_digit_is_in_one_word_and_no_character_is_torn(text: st
     assert {i for i, character in enumerate(text) if character.isalnum()} <= set(inside)
     edges = {0, *(match.end() for match in regex.finditer(r"\X", text))}
     assert all({span.start, span.end} <= edges for span in spans)
+
+
+ASCII_SIGNS = st.sampled_from([*"aZ09_.':,;-\"!@", " ", "  ", "\n", "\r\n", "\t", "\x00"])
+OTHER_SIGNS = st.sampled_from(
+    [*"éя日ア١ไ·’\u0301\uff9e\u200d\u00ad\u3000\u00a0\ufffd🎉", "e\u0301", "👩\u200d👧", "🇩🇪"]
+)
+
+
+def by_the_rules(text: str) -> list[tuple[int, int]]:
+    """Words as the package regex cuts them, which the quick way through ASCII does without."""
+    return [
+        piece.span()
+        for piece in regex.finditer(r"\b.(?:\B.)*", text, regex.WORD | regex.DOTALL)
+        if any(map(str.isalnum, piece.group())) and not re.match(r"[\x00-/:-@\[-^`{-\x7f]", piece.group())
+    ]
+
+
+@given(signs=st.lists(ASCII_SIGNS | OTHER_SIGNS, max_size=14))
+def test_the_quick_way_through_ascii_finds_what_the_rules_do(signs: list[str]) -> None:
+    text = "".join(signs)
+    assert [(span.start, span.end) for span in find_words(text)] == by_the_rules(text)
+
+
+def test_every_mark_of_ascii_joins_or_parts_as_the_rules_say() -> None:
+    for first, mark, last in itertools.product("a1_", map(chr, range(128)), "a1_"):
+        text = f"{first}{mark}{last}"
+        assert [(span.start, span.end) for span in find_words(text)] == by_the_rules(text), text

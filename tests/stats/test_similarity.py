@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from toolkit.errors import ToolkitError
 from toolkit.stats import get, similarity
+from toolkit.stats.ranges import Floats
 from toolkit.stats.similarity import ROUGE_METRICS, RougeMetric
 from toolkit.stats.stemming import stem
 
@@ -160,17 +162,20 @@ def test_words_in_common_are_counted_as_often_as_both_have_them(counts: list[dic
     words = [[word for word, n in text.items() for _ in range(n)] for text in counts]
     expected = [[sum((Counter(a) & Counter(b)).values()) for b in words] for a in words]
     np.testing.assert_array_equal(similarity._overlaps(words), expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similarity, "_DENSE", 0)  # as many different words would have it
+        np.testing.assert_array_equal(similarity._overlaps(words), expected)
 
 
 def test_a_repeated_word_costs_no_more_than_a_single_one(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
-    plain = similarity.csr_array
+    plain = similarity._common
 
-    def counting(values: object, shape: tuple[int, int]) -> object:
+    def counting(cells: NDArray[np.int64], shape: tuple[int, int]) -> Floats:
         shapes.append(shape)
-        return plain(values, shape)
+        return plain(cells, shape)
 
-    monkeypatch.setattr(similarity, "csr_array", counting)
+    monkeypatch.setattr(similarity, "_common", counting)
     found = similarity.rouge_matrix(["on and on and " * 1250] * 8, "rouge1")
     assert (found == 1).all()
     assert shapes == [(8, 2)]

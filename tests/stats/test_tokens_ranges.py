@@ -144,3 +144,26 @@ def test_no_spans_and_no_rows_give_empty_results() -> None:
 
 def test_undefined_and_infinite_values_are_counted() -> None:
     assert count_values([1.0, math.nan, -math.inf, math.nan, 0.0]) == (5, 2, 1)
+
+
+@given(
+    values=VALUES,
+    kinds=st.lists(st.sampled_from([0, 1, 1, 1, 1, 1, 1, 1, 2, 5]), min_size=20, max_size=40),
+    seed=st.integers(0, 99),
+)
+def test_spans_of_mostly_one_row_are_reduced_as_each_alone(
+    values: list[float], kinds: list[int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(kinds, len(values))
+    starts = rng.integers(0, len(values) - lengths + 1)
+    together, column = Ranges(starts, starts + lengths), np.array(values)
+    for reduced in (Ranges.sum, Ranges.mean, Ranges.min, Ranges.max):
+        with np.errstate(invalid="ignore"):
+            alone = [reduced(together.take(np.array([i])), column)[0] for i in range(len(together))]
+            np.testing.assert_array_equal(reduced(together, column), alone)
+
+
+def test_spans_of_one_row_past_the_column_are_refused() -> None:
+    with pytest.raises(ToolkitError, match="a range ends at 3"):
+        ranges_of([(0, 1), (2, 3)]).min(np.zeros(2))

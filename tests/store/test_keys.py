@@ -49,3 +49,11 @@ def test_rows_of_a_key_keep_their_order(keys: list[Key]) -> None:
     rows = table(keys * 2, True).append_column("place", pa.array(np.arange(2 * len(keys))))
     expected = sorted(range(2 * len(keys)), key=lambda place: (keys * 2)[place])
     assert in_key_order(rows)["place"].to_pylist() == expected
+
+
+@given(keys=KEYS, repeats=st.lists(st.integers(0, 3), min_size=20, max_size=20), coded=st.booleans())
+def test_neighbours_with_one_key_are_matched_each(keys: list[Key], repeats: list[int], coded: bool) -> None:
+    sequences = list(dict.fromkeys(keys))
+    rows = [key for key, n in zip(keys, repeats, strict=False) for _ in range(n)]
+    found = match_rows(table(rows, coded), table(sequences, coded))
+    assert [sequences[place] for place in found] == rows

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.aggregation.selection import Block
@@ -27,7 +28,7 @@ class Located(NamedTuple):
 
     owners: Integers  # (n,) which sequence of the block a span is of
     position: Integers  # (n,) its number within its sequence
-    labels: Sequence[str]
+    labels: Any  # n texts, a list or an Arrow array
     complete: NDArray[np.bool_]  # (n,) False where the text's end cuts the span off
     texts: Any  # n texts, a list or an Arrow array
     char_start: Integers
@@ -204,7 +205,7 @@ def _segments(block: Block) -> Located:
     return Located(
         block.segment_owners,
         rows["segment_index"].to_numpy(),
-        [""] * rows.num_rows,
+        pa.repeat("", rows.num_rows),
         np.ones(rows.num_rows, bool),
         rows["text"],
         char_start,
@@ -228,7 +229,7 @@ def _sequences(block: Block) -> Located:
     n_bytes = block.sequences["n_bytes"].to_numpy()
     tokens = Ranges(block.offsets, block.offsets + last)
     return Located(
-        np.arange(n), zeros, [""] * n, np.ones(n, bool), texts, zeros, lengths, zeros, n_bytes, tokens
+        np.arange(n), zeros, pa.repeat("", n), np.ones(n, bool), texts, zeros, lengths, zeros, n_bytes, tokens
     )
 
 
@@ -266,7 +267,7 @@ def _of_tokens(
     return Located(
         owners,
         index,
-        [""] * len(owners),
+        pa.repeat("", len(owners)),
         np.ones(len(owners), bool),
         texts.cut(owners, char_start, char_end) if named is None else named,
         char_start,

@@ -61,18 +61,19 @@ def sample_frame(
     kind = sample_kind(present)
     if kind is None:
         raise ToolkitError(f"{run.path}: no samples are selected, and {metrics[0]} is a statistic of samples")
-    of_tokens = [one.label for one in estimators if one.level == "token-span"]
+    of_tokens = [one.label for one in estimators if one.level != "samples"]
     own = selection._replace(kinds=[kind])
     rows = span_table(run, span_kind("prompt"), Measure(of_tokens), own, include_end=include_end)
     frame = to_pandas(rows).set_index("prompt_id", drop=False)
     chosen = [one for one in estimators if one.level == "samples"]
     kinds = [name for name in present if name in (kind, "greedy")]
+    part = default_part(run)
     values = _selected(
-        sequence_values(run, default_part(run), token_estimators(chosen), kinds, include_end=include_end),
-        selection,
+        sequence_values(run, part, token_estimators(chosen), kinds, include_end=include_end), selection
     )
+    compared = (comparison or Comparison()).of_run(run, part)
     target: TargetName = "greedy" if "greedy" in kinds else "first"
-    units = make_units(values, {}, chosen, target, comparison=comparison or Comparison())
+    units = make_units(values, {}, chosen, target, comparison=compared, engine=run.engine)
     found = pd.DataFrame(units.values, index=pd.Index(units.prompts, name="prompt_id"))
     head = [*KEY[:2], "n_sequences"]
     return frame.join(found)[[*head, *_labels(estimators)]].reset_index(drop=True)

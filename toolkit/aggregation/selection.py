@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -198,7 +199,7 @@ def read_blocks(
     }
     wanted = {name: columns for name, columns in _COLUMNS.items() if name not in left_out}
     wanted["tokens"] = [*wanted["tokens"], *sorted(inputs - {ALTERNATIVES})]
-    for rows in _groups(run, wanted, selection, whole):
+    for rows in _read_ahead(_groups(run, wanted, selection, whole)):
         chosen = {name: _of_samples(table, selection.samples) for name, table in rows.items()}
         if chosen["sequences"].num_rows:
             yield Block(chosen, inputs, run.vocabulary, include_end)
@@ -211,16 +212,30 @@ def empty_block(inputs: set[str]) -> Block:
     return Block(rows, inputs, {}, True)
 
 
-def _groups(run: Run, wanted: dict[str, list[str]], selection: Selection, whole: bool) -> Iterator[Rows]:
+def _read_ahead(groups: Generator[Rows, None, None]) -> Iterator[Rows]:
+    """The same row groups, the next of them read in a thread while one is used."""
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            coming = thread.submit(next, groups, None)
+            while (rows := coming.result()) is not None:
+                coming = thread.submit(next, groups, None)
+                yield rows
+    finally:
+        groups.close()
+
+
+def _groups(
+    run: Run, wanted: dict[str, list[str]], selection: Selection, whole: bool
+) -> Generator[Rows, None, None]:
     if not whole:
         yield from run.iter_groups(wanted, selection.prompts, selection.kinds)
         return
-    for prompts in _prompt_groups(run, selection):
+    for prompts in prompt_groups(run, selection):
         yield {name: run.load(name, columns, prompts, selection.kinds) for name, columns in wanted.items()}
 
 
-def _prompt_groups(run: Run, selection: Selection) -> Iterator[Sequence[str]]:
-    """The ids of the prompts that are held together, in order."""
+def prompt_groups(run: Run, selection: Selection) -> Iterator[Sequence[str]]:
+    """The ids of the prompts that are held together where prompts are read whole, in order."""
     rows = run.load("sequences", ["prompt_id", "n_tokens"], selection.prompts, selection.kinds)
     totals = rows.cast(pa.schema([("prompt_id", pa.string()), ("n_tokens", pa.int64())]))
     totals = totals.group_by("prompt_id").aggregate([("n_tokens", "sum")]).sort_by("prompt_id")

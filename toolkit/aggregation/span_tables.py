@@ -6,6 +6,7 @@ Spans come from `toolkit.aggregation.located`, statistics from `toolkit.stats`; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from toolkit import stats
 from toolkit.aggregation.located import Located, locate, shares
+from toolkit.aggregation.pieces import map_blocks
 from toolkit.aggregation.selection import (
     EVERYTHING,
     KEY,
@@ -22,7 +24,6 @@ from toolkit.aggregation.selection import (
     Selection,
     back_to_back,
     empty_block,
-    read_blocks,
 )
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
@@ -64,12 +65,15 @@ class Measure:
         self.estimators: dict[str, Estimator] = {}
         for name in names:
             estimator = stats.get(name)
+            if estimator.level == "asked":
+                raise ToolkitError(
+                    f"metrics: {quoted(name)} is what a model was asked, not of tokens or samples: evaluate has it"
+                )
             if estimator.level != "token-span":
                 raise ToolkitError(
                     f"metrics: {quoted(name)} is a statistic of a prompt's samples, not of tokens: use it by prompt"
                 )
             self.estimators[estimator.label] = estimator
-        self._n_rows = 0
 
     @property
     def inputs(self) -> set[str]:
@@ -86,15 +90,21 @@ class Measure:
         found: dict[str, NDArray[Any]] = {"n_tokens": ranges.lengths.astype(np.int32)}
         for label, estimator in self.estimators.items():
             if label != "n_tokens":
-                found[label] = self._in_turn(estimator)(columns, ranges)
-        self._n_rows += len(ranges)
+                found[label] = estimator(columns, ranges)
         return found
 
-    def _in_turn(self, estimator: Estimator) -> Estimator:
-        """Random numbers go on from block to block; every other estimator needs no more than its tokens."""
-        if estimator.name != "random":
-            return estimator
-        return estimator.bind(first=estimator.parameters["first"] + self._n_rows)
+    def numbered(self, rows: pa.Table, first: int) -> pa.Table:
+        """The same rows where `first` others come before them.
+
+        Random numbers go on from table to table; every other estimator needs no more than its tokens.
+        """
+        for label, estimator in self.estimators.items():
+            if estimator.name == "random" and first:
+                bound = estimator.bind(first=estimator.parameters["first"] + first)
+                values = bound({}, back_to_back(rows["n_tokens"].to_numpy().astype(np.int64)))
+                place = rows.column_names.index(label)
+                rows = rows.set_column(place, label, pa.array(values, from_pandas=True))
+        return rows
 
 
 def iter_span_tables(
@@ -122,17 +132,20 @@ def iter_span_tables(
     pyarrow.Table
         Spans in the order of the key and of position. All of a sequence are in one table.
     """
-    blocks = read_blocks(
+    opened = opened_prompts(run) if kind.find_opened is not None else frozenset()
+    tables = map_blocks(
         run,
+        partial(_rows, kind=kind, measure=measure, opened=opened),
         measure.inputs,
         selection,
         whole=kind.name == "prompt",
         include_end=include_end,
         segments=kind.name == "segment",
     )
-    opened = opened_prompts(run) if kind.find_opened is not None else frozenset()
-    for block in blocks:
-        yield _rows(block, kind, measure, opened)
+    n_rows = 0
+    for table in tables:
+        yield measure.numbered(table, n_rows)
+        n_rows += table.num_rows
 
 
 def span_table(
@@ -191,7 +204,7 @@ def _rows(block: Block, kind: SpanKind, measure: Measure, opened: frozenset[str]
         {
             **head,
             "span_index": located.position.astype(np.int32),
-            "label": pa.array(located.labels, pa.string()),
+            "label": _as_text(located.labels),
             "text": _as_text(located.texts),
             "complete": located.complete,
             **{name: values.astype(np.int32) for name, values in positions.items()},
@@ -241,9 +254,14 @@ def _taken(column: pa.ChunkedArray, rows: NDArray[np.integer[Any]]) -> pa.Chunke
 
 
 def _as_text(texts: Any) -> Any:
-    return texts if isinstance(texts, pa.ChunkedArray) else pa.array(texts, pa.string())
+    return texts if isinstance(texts, pa.ChunkedArray | pa.Array) else pa.array(texts, pa.string())
 
 
 def _nullable(values: Mapping[str, NDArray[Any]]) -> dict[str, pa.Array]:
     """NaN, which is not computed, as null."""
-    return {name: pa.array(column, from_pandas=True) for name, column in values.items()}
+    # Looking for NaN first is cheap, and a column without any is taken over as it is.
+    return {name: pa.array(column, from_pandas=_has_nan(column)) for name, column in values.items()}
+
+
+def _has_nan(column: NDArray[Any]) -> bool:
+    return bool(np.isnan(column.min(initial=0)))

@@ -7,7 +7,8 @@ Chooses columns, and puts the runs one below the other. What a span is and where
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from toolkit import stats
-from toolkit.aggregation.frames import to_pandas
+from toolkit.aggregation.frames import labelled, to_pandas
+from toolkit.aggregation.pieces import map_blocks
 from toolkit.aggregation.selection import EVERYTHING, KEY, Block, Selection, read_blocks
-from toolkit.aggregation.span_tables import DEFAULT_METRICS, Measure, span_table
+from toolkit.aggregation.span_tables import DEFAULT_METRICS, Measure, iter_span_tables, span_table
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError, argument
 from toolkit.spans import SpanKind, UserFinder, span_kind
@@ -96,7 +98,7 @@ def summary_df(
     _check_prompts(run, selection)
     if kind.name == "token":
         return _token_frame(run, [_token_metric(name) for name in names], selection, include_end)
-    if kind.name == "prompt" and any(stats.get(name).level == "samples" for name in names):
+    if is_of_samples(kind, names):
         from toolkit.aggregation.prompt_samples import sample_frame
 
         return sample_frame(run, names, selection, comparison, include_end=include_end)
@@ -105,6 +107,54 @@ def summary_df(
     if not rows.num_rows:
         _check_selected(run, selection)
     return to_pandas(rows.select(_columns(kind, measure))).rename(columns=_renamed(kind))
+
+
+def iter_summary(
+    run: Run,
+    by: str | UserFinder | SpanKind = "sequence",
+    metrics: Sequence[str] | None = None,
+    selection: Selection = EVERYTHING,
+    *,
+    include_end: bool = True,
+    weights: str = "whole",
+) -> Iterator[pa.Table]:
+    """The rows of `summary_df` as Arrow tables, of a row group at a time: for runs larger than memory.
+
+    Parameters are the same; estimators of samples are not among the metrics. Order is that of the files; within
+    one, of the keys. By prompt it is that of the ids. There is at least one table.
+    """
+    kind = span_kind(by)
+    names = tuple(metrics or default_metrics(kind))
+    _check_prompts(run, selection)
+    if kind.name == "token":
+        tables = _token_tables(run, [_token_metric(name) for name in names], selection, include_end)
+    else:
+        measure = Measure(names, weights)
+        tables = _span_tables(run, kind, measure, selection, include_end)
+    some = False
+    for table in tables:
+        some = True
+        yield table
+    if not some:
+        _check_selected(run, selection)
+
+
+def iter_summaries(
+    runs: Runs,
+    by: str | UserFinder | SpanKind = "sequence",
+    metrics: Sequence[str] | None = None,
+    selection: Selection = EVERYTHING,
+    **options: Any,
+) -> Iterator[pa.Table]:
+    """`iter_summary` of each run after the other; of several, with the columns of `Runs.labels` first."""
+    for run, labels in zip(runs, runs.labels, strict=True):
+        for rows in iter_summary(run, by, metrics, selection, **options):
+            yield rows if len(runs) == 1 else labelled(rows, labels)
+
+
+def is_of_samples(by: str | UserFinder | SpanKind, metrics: Sequence[str]) -> bool:
+    """Whether a summary is over the samples of each prompt, which needs all of a run at once."""
+    return span_kind(by).name == "prompt" and any(stats.get(name).level == "samples" for name in metrics)
 
 
 def summaries_df(
@@ -144,6 +194,14 @@ def least_confident_first(frame: pd.DataFrame, by: str | UserFinder | SpanKind, 
 def split_metrics(text: str) -> list[str]:
     """`"a,b(x=1, y=2),c"` as its three names: commas inside parentheses do not separate."""
     return [name.strip() for name in re.split(r",(?![^(]*\))", text) if name.strip()]
+
+
+def _span_tables(
+    run: Run, kind: SpanKind, measure: Measure, selection: Selection, include_end: bool
+) -> Iterator[pa.Table]:
+    for rows in iter_span_tables(run, kind, measure, selection, include_end=include_end):
+        chosen = rows.select(_columns(kind, measure))
+        yield chosen.rename_columns([_renamed(kind).get(name, name) for name in chosen.column_names])
 
 
 def _columns(kind: SpanKind, measure: Measure) -> list[str]:
@@ -186,11 +244,17 @@ def _check_selected(run: Run, selection: Selection) -> None:
 
 
 def _token_frame(run: Run, columns: Sequence[str], selection: Selection, include_end: bool) -> pd.DataFrame:
-    blocks = read_blocks(run, set(columns), selection, include_end=include_end, segments=False)
-    tables = [_token_rows(block, columns) for block in blocks]
+    tables = list(_token_tables(run, columns, selection, include_end))
     if not tables:
         _check_selected(run, selection)
     return to_pandas(in_key_order(pa.concat_tables(tables)))
+
+
+def _token_tables(
+    run: Run, columns: Sequence[str], selection: Selection, include_end: bool
+) -> Iterator[pa.Table]:
+    rows = partial(_token_rows, columns=columns)
+    return map_blocks(run, rows, set(columns), selection, include_end=include_end, segments=False)
 
 
 def _token_rows(block: Block, columns: Sequence[str]) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from toolkit.aggregation.selection import KEY
 from toolkit.aggregation.units import Values
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
+from toolkit.scale.engines import LOCAL, Engine
 from toolkit.stats import Estimator, Samples, Target, get
 from toolkit.stats.ranges import Floats
 from toolkit.stats.samples import estimate
@@ -25,6 +27,9 @@ TargetName = Literal["greedy", "first", "each", "vote", "mean"]
 TARGETS: tuple[TargetName, ...] = get_args(TargetName)
 SAMPLE_KINDS = ("sample", "scored", "beam")  # what the samples of a prompt are: the first that a run has
 VOTE_CONFIDENCE = "geometric_mean_prob"  # of an answer's samples, where two answers have as many votes
+
+PROMPTS_A_TASK = 32
+"""Prompts whose samples a worker compares at a time: about a tenth of a second of work."""
 
 _NOT_DRAWN = "beam"  # the most likely sequences say nothing of how samples spread
 
@@ -82,6 +87,7 @@ def make_units(
     *,
     comparison: Comparison,
     sampler: str = "",
+    engine: Engine = LOCAL,
 ) -> Units:
     """The units of a target.
 
@@ -100,6 +106,8 @@ def make_units(
         What samples say the same, and how alike they are.
     sampler : str
         How the samples were drawn.
+    engine : Engine
+        What compares the samples of the prompts, some prompts at a time.
 
     Notes
     -----
@@ -108,11 +116,15 @@ def make_units(
     """
     columns, kind = _Columns.of(values), sample_kind(list(values.rows["kind"].unique()))
     places = values.rows.groupby("prompt_id", sort=True).indices
-    parts = [
-        _PromptUnits(columns, np.asarray(places[prompt], np.intp), kind, comparison, sampler)
-        for prompt in sorted(map(str, places))
-    ]
-    judged = [unit for part in parts for unit in part.units(target, outcomes, estimators)]
+    rows = [np.asarray(places[prompt], np.intp) for prompt in sorted(map(str, places))]
+    asked = _Asked(kind, target, tuple(estimators), comparison, sampler)
+    if engine.splits:
+        tasks = (
+            columns.part(rows[i : i + PROMPTS_A_TASK], outcomes) for i in range(0, len(rows), PROMPTS_A_TASK)
+        )
+        judged = list(chain.from_iterable(engine.map(asked, tasks)))
+    else:
+        judged = asked(_Prompts(columns, rows, outcomes))
     labels = [one.label for one in estimators if one.name != "random"]
     return Units(
         keys=[unit.key for unit in judged],
@@ -157,6 +169,47 @@ class _Columns(NamedTuple):
             },
             {str(name): column.to_numpy(np.float64) for name, column in values.estimates.items()},
         )
+
+    def part(self, rows: Sequence[NDArray[np.intp]], outcomes: Mapping[Key, float]) -> _Prompts:
+        """What a worker needs of the prompts at these rows."""
+        taken = np.concatenate(rows)
+        keys = [self.keys[i] for i in taken]
+        columns = _Columns(
+            keys,
+            [self.texts[i] for i in taken],
+            self.kinds[taken],
+            {name: column[taken] for name, column in self.numbers.items()},
+            {name: column[taken] for name, column in self.estimates.items()},
+        )
+        ends = np.cumsum([len(one) for one in rows])
+        places = [np.arange(end - len(one), end) for one, end in zip(rows, ends, strict=True)]
+        return _Prompts(columns, places, {key: outcomes[key] for key in keys if key in outcomes})
+
+
+class _Prompts(NamedTuple):
+    """Some prompts: their rows among the columns."""
+
+    columns: _Columns
+    rows: Sequence[NDArray[np.intp]]
+    outcomes: Mapping[Key, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What is asked of every prompt; called with some, it gives their units."""
+
+    kind: str | None  # of the samples
+    target: str
+    estimators: Sequence[Estimator]
+    comparison: Comparison
+    sampler: str
+
+    def __call__(self, prompts: _Prompts) -> list[_Unit]:
+        parts = [
+            _PromptUnits(prompts.columns, rows, self.kind, self.comparison, self.sampler)
+            for rows in prompts.rows
+        ]
+        return [unit for part in parts for unit in part.units(self.target, prompts.outcomes, self.estimators)]
 
 
 class _PromptUnits:
@@ -265,17 +318,18 @@ class _PromptUnits:
         return dataclasses.replace(self._all, target=target)
 
     @cached_property
-    def _compared(self) -> list[str | None]:
-        """Texts of the samples, then of the greedy sequence."""
-        return [self.texts[i] for i in (*self.samples, *self.greedy)]
+    def _compared(self) -> tuple[list[str | None], list[Key]]:
+        """Texts and keys of the samples, then of the greedy sequence."""
+        rows = [*self.samples, *self.greedy]
+        return [self.texts[i] for i in rows], [self.keys[i] for i in rows]
 
     @cached_property
     def _classes(self) -> NDArray[np.int64]:
-        return self._comparison.classes(self._compared)
+        return self._comparison.classes(*self._compared)
 
     @cached_property
     def _matrix(self) -> Floats:
-        return self._comparison.matrix(self._compared)
+        return self._comparison.matrix(*self._compared)
 
     @cached_property
     def _all(self) -> Samples:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,12 +13,14 @@ from numpy.typing import NDArray
 
 from toolkit.aggregation.located import char_ranges
 from toolkit.aggregation.parts import Part, is_thinking
+from toolkit.aggregation.pieces import Piece, map_blocks, map_runs, part_pieces, prompts_of
 from toolkit.aggregation.selection import KEY, Block, Selection, read_blocks
 from toolkit.aggregation.span_tables import opened_prompts
 from toolkit.stats import Estimator, Ranges
 
 if TYPE_CHECKING:
     from toolkit.store import Run
+    from toolkit.store.keys import Key
 
 _SUMS = ("logprob", "sampling_logprob")
 
@@ -31,6 +35,12 @@ class Values(NamedTuple):
 
     rows: pd.DataFrame
     estimates: pd.DataFrame
+
+    def of(self, keys: Collection[Key]) -> Values:
+        """Those of some sequences."""
+        own = self.rows[KEY].itertuples(index=False, name=None)
+        kept = np.fromiter((key in keys for key in own), bool, len(self.rows))
+        return Values(*(frame[kept].reset_index(drop=True) for frame in self))
 
 
 def sequence_values(
@@ -49,12 +59,16 @@ def sequence_values(
     include_end : bool
         Whether the end token takes part in a sequence. It is in no other part.
     """
-    opened, selection = opened_prompts(run), Selection(kinds=kinds)
-    found = []
-    for block in read_blocks(run, _inputs(estimators), selection, include_end=include_end, segments=False):
-        measured = _of_part(block, part, opened, include_end)
-        found.append(measured.values(_keys(block), estimators))
-    return _joined(found, pd.DataFrame(columns=[*KEY, "text"]), estimators)
+    measured = partial(
+        _part_values,
+        part=part,
+        opened=opened_prompts(run),
+        include_end=include_end,
+        estimators=estimators,
+    )
+    selection = Selection(kinds=kinds)
+    found = map_blocks(run, measured, _inputs(estimators), selection, include_end=include_end, segments=False)
+    return _joined(list(found), pd.DataFrame(columns=[*KEY, "text"]), estimators)
 
 
 def span_values(run: Run, spans: pd.DataFrame, estimators: Sequence[Estimator]) -> Values:
@@ -67,33 +81,65 @@ def span_values(run: Run, spans: pd.DataFrame, estimators: Sequence[Estimator]) 
         The key, span_start and span_end (characters). More columns go through into `rows`.
     estimators : sequence of Estimator
     """
-    wanted = {key: rows for key, rows in spans.groupby(KEY, sort=False)}
-    kinds = sorted(set(spans["kind"]))
-    found = []
-    for block in read_blocks(run, _inputs(estimators), Selection(kinds=kinds), segments=False):
-        own = [(i, wanted[key]) for i, key in enumerate(block.keys) if key in wanted]
-        if not own:
-            continue
-        rows = pd.concat([frame for _, frame in own], ignore_index=True)
-        owners = np.repeat([i for i, _ in own], [len(frame) for _, frame in own])
-        starts, stops = (rows[name].to_numpy(np.int64) for name in ("span_start", "span_end"))
-        all_texts = block.sequences["text"].to_pylist()
-        texts = [all_texts[i][a:b] for i, a, b in zip(owners, starts, stops, strict=True)]
-        measured = _Measured(
-            block.columns, char_ranges(block, owners, starts, stops), texts, np.zeros(len(rows), bool)
-        )
-        found.append(measured.values(rows, estimators))
-    return _joined(found, spans.iloc[:0], estimators)
+    selection = Selection(kinds=sorted(set(spans["kind"])))
+    tasks: Iterable[_SpansOf] = [_SpansOf(Piece(run, selection), spans)]
+    if run.engine.splits:
+        tasks = (_SpansOf(piece, _of_piece(spans, piece)) for piece in part_pieces(run, selection))
+    found = run.engine.map(partial(_span_values, estimators=estimators), tasks)
+    return _joined(list(chain.from_iterable(found)), spans.iloc[:0], estimators)
 
 
 def default_part(run: Run) -> Part:
     """The answer where any text of the run has a thinking block; else the sequence."""
-    thinking = bool(opened_prompts(run)) or any(
+    thinking = bool(opened_prompts(run)) or any(map_runs(run, _has_thinking))
+    return Part("answer" if thinking else "sequence")
+
+
+def _has_thinking(run: Run) -> bool:
+    return any(
         is_thinking(text)
         for rows in run.iter_row_groups("sequences", ["text"])
         for text in rows["text"].to_pylist()
     )
-    return Part("answer" if thinking else "sequence")
+
+
+class _SpansOf(NamedTuple):
+    """A piece of a run, and the stretches of text that are measured of it."""
+
+    piece: Piece
+    spans: pd.DataFrame
+
+
+def _of_piece(spans: pd.DataFrame, piece: Piece) -> pd.DataFrame:
+    return spans[spans["prompt_id"].isin(list(prompts_of(piece)))]
+
+
+def _span_values(task: _SpansOf, estimators: Sequence[Estimator]) -> list[Values]:
+    wanted = {key: rows for key, rows in task.spans.groupby(KEY, sort=False)}
+    blocks = read_blocks(task.piece.run, _inputs(estimators), task.piece.selection, segments=False)
+    found = [_spans_of_block(block, wanted, estimators) for block in blocks]
+    return [values for values in found if values is not None]
+
+
+def _spans_of_block(
+    block: Block, wanted: Mapping[Any, pd.DataFrame], estimators: Sequence[Estimator]
+) -> Values | None:
+    own = [(i, wanted[key]) for i, key in enumerate(block.keys) if key in wanted]
+    if not own:
+        return None
+    rows = pd.concat([frame for _, frame in own], ignore_index=True)
+    owners = np.repeat([i for i, _ in own], [len(frame) for _, frame in own])
+    starts, stops = (rows[name].to_numpy(np.int64) for name in ("span_start", "span_end"))
+    all_texts = block.sequences["text"].to_pylist()
+    texts = [all_texts[i][a:b] for i, a, b in zip(owners, starts, stops, strict=True)]
+    ranges = char_ranges(block, owners, starts, stops)
+    return _Measured(block.columns, ranges, texts, np.zeros(len(rows), bool)).values(rows, estimators)
+
+
+def _part_values(
+    block: Block, part: Part, opened: frozenset[str], include_end: bool, estimators: Sequence[Estimator]
+) -> Values:
+    return _of_part(block, part, opened, include_end).values(_keys(block), estimators)
 
 
 class _Measured(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.characters import count, visible
 from toolkit.cli.arguments import add_json, add_runs, one_of, positive_probability
+from toolkit.cli.engines import add_engine, make_engine
 from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader, add_over, add_target, take_json
 from toolkit.cli.output import chosen_format, text_table, write_frame
 from toolkit.cli.tables import markdown_table, terminal_columns, write_text
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_comparison(parser)
     parser.add_argument("--no-end", action="store_true", help="leave the end token out of a sequence")
+    add_engine(parser)
     parser.add_argument(
         "--metrics",
         metavar="NAMES",
@@ -86,9 +88,10 @@ def run(args: argparse.Namespace) -> int:
         comparison=Comparison(args.equivalence, args.similarity),
         include_end=not args.no_end,
     )
-    runs = open_runs(args.runs)
     shown = _shown(args.metrics, [metric.name for metric in question.metrics])
-    results = [evaluate_run(one, question) for one in runs]
+    with make_engine(args) as engine:
+        runs = open_runs(args.runs, engine)
+        results = [evaluate_run(one, question) for one in runs]
     for note in (note for result in results for note in result.notes):
         print(f"toolkit evaluate: {visible(note)}", file=sys.stderr)
     frame = joined(runs, [result.frame for result in results])

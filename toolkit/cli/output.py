@@ -90,7 +90,7 @@ def write_frame(frame: pd.DataFrame, chosen: str, output: Path | None) -> None:
 def text_of(frame: pd.DataFrame, chosen: str, columns: int | None) -> str:
     """A frame as text. `columns` is the width that a text table may take; None is no limit."""
     if chosen == "csv":
-        return _csv(frame)
+        return csv_text(frame)
     if chosen == "json":
         return json_text(json_rows(frame)) + "\n"
     return text_table(list(frame.columns), frame.itertuples(index=False, name=None), columns)
@@ -101,8 +101,9 @@ def json_text(value: Any) -> str:
     return safe_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _csv(frame: pd.DataFrame) -> str:
-    rows = [list(frame.columns), *frame.itertuples(index=False, name=None)]
+def csv_text(frame: pd.DataFrame, *, head: bool = True) -> str:
+    """A frame as CSV, with the names of its columns or without."""
+    rows = [*([list(frame.columns)] if head else []), *frame.itertuples(index=False, name=None)]
     return "".join(",".join(map(_csv_value, row)) + "\n" for row in rows)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from toolkit.characters import visible
 from toolkit.cli.arguments import add_runs, add_selection
-from toolkit.cli.evaluating import add_bootstrap, add_grader
+from toolkit.cli.engines import add_engine, make_engine
+from toolkit.cli.evaluating import add_bootstrap, add_comparison, add_grader
 from toolkit.cli.output import chosen_format
 from toolkit.errors import ToolkitError
 
@@ -25,9 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--title", metavar="TEXT", help="of the report (the runs' names)")
     add_grader(parser)
+    add_comparison(parser)
     add_bootstrap(parser)
     parser.add_argument("--no-figures", action="store_true", help="leave the figures out")
     add_selection(parser)
+    add_engine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         raise ToolkitError(
             f"--output: {str(args.output)!r:.80} is no HTML file; give a name that ends in .html"
         )
+    from toolkit.aggregation.agreement import Comparison
     from toolkit.aggregation.selection import Selection
     from toolkit.report.writing import Settings, write_report
 
@@ -47,8 +51,10 @@ def run(args: argparse.Namespace) -> int:
         figures=not args.no_figures,
         bootstrap=args.bootstrap,
         seed=args.seed,
+        comparison=Comparison(args.equivalence, args.similarity),
     )
-    report = write_report(args.runs, args.output, settings)
+    with make_engine(args) as engine:
+        report = write_report(args.runs, args.output, settings, engine)
     for note in report.notes:
         print(f"toolkit report: {visible(note)}", file=sys.stderr)
     paths = map(str, report.paths)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.cli.arguments import UsageError, add_selection, one_of, positive_int
+from toolkit.cli.engines import add_engine, make_engine
 from toolkit.cli.evaluating import add_comparison
 from toolkit.cli.output import add_output, chosen_format, write_frame
 from toolkit.cli.spans import add_by
+from toolkit.cli.streams import write_tables
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 WEIGHTS = ("whole", "bytes")
 
@@ -43,47 +47,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_comparison(parser)
     add_selection(parser)
+    add_engine(parser)
     add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, or write it to a file."""
     chosen = chosen_format(args.format, args.output)
-    if not args.list and not args.runs:
+    if args.list:
+        write_frame(_statistics()[: args.limit], chosen, args.output)
+        return 0
+    if not args.runs:
         raise UsageError("toolkit summarize", "the following arguments are required: RUN")
-    frame = _statistics() if args.list else _summary(args)
-    if frame.empty and not args.list:
+    if not _summarize(args, chosen):
         print(f"toolkit summarize: nothing is found by {args.by.name} in what is selected", file=sys.stderr)
-    write_frame(frame.head(args.limit) if args.limit is not None else frame, chosen, args.output)
     return 0
 
 
-def _summary(args: argparse.Namespace) -> pd.DataFrame:
+def _summarize(args: argparse.Namespace, chosen: str) -> int:
+    """Write the summary, a row group of the runs after the other where nothing needs all of it; count its rows."""
     from toolkit.aggregation.agreement import Comparison
     from toolkit.aggregation.selection import Selection
-    from toolkit.aggregation.summary import (
-        default_metrics,
-        least_confident_first,
-        split_metrics,
-        summaries_df,
-    )
+    from toolkit.aggregation.summary import is_of_samples, iter_summaries, summaries_df
     from toolkit.store import open_runs
+
+    metrics, comparison = _metrics(args), Comparison(args.equivalence, args.similarity)
+    with make_engine(args) as engine:
+        what = (
+            open_runs(args.runs, engine),
+            args.by,
+            metrics,
+            Selection(args.prompts, args.kinds, args.samples),
+        )
+        how = {"include_end": not args.no_end, "weights": args.weights}
+        if chosen != "table" and args.sort is None and not is_of_samples(args.by, metrics):
+            tables = iter_summaries(*what, **how)
+            limited = tables if args.limit is None else _first(tables, args.limit)
+            return write_tables(limited, chosen, args.output)
+        frame = summaries_df(*what, **how, comparison=comparison)
+    write_frame(_sorted(frame, args)[: args.limit], chosen, args.output)
+    return len(frame)
+
+
+def _metrics(args: argparse.Namespace) -> list[str]:
+    from toolkit.aggregation.summary import default_metrics, split_metrics
 
     metrics = split_metrics(args.metrics) if args.metrics is not None else [*default_metrics(args.by)]
     if not metrics:
         raise ToolkitError("--metrics: no name is given; write mean_logprob, for example")
-    if args.sort is not None and args.sort not in metrics:
-        metrics.append(args.sort)
-    frame = summaries_df(
-        open_runs(args.runs),
-        args.by,
-        metrics,
-        Selection(args.prompts, args.kinds, args.samples),
-        include_end=not args.no_end,
-        weights=args.weights,
-        comparison=Comparison(args.equivalence, args.similarity),
-    )
+    return metrics if args.sort in (None, *metrics) else [*metrics, args.sort]
+
+
+def _sorted(frame: pd.DataFrame, args: argparse.Namespace) -> pd.DataFrame:
+    from toolkit.aggregation.summary import least_confident_first
+
     return frame if args.sort is None else least_confident_first(frame, args.by, args.sort)
+
+
+def _first(tables: Iterator[pa.Table], limit: int) -> Iterator[pa.Table]:
+    """The first rows of tables, of which no more are made than it takes."""
+    for table in tables:
+        yield table.slice(0, limit)
+        limit -= table.num_rows
+        if limit <= 0:
+            return
 
 
 def _statistics() -> pd.DataFrame:

@@ -34,6 +34,8 @@ class Progress:
         Sequences done before; they do not count towards the speed.
     label : str
         What stands at the beginning of the line.
+    unit : str
+        What is counted; of other things than sequences the speed is told, not that of tokens.
     stream : TextIO, optional
         Where to write; stderr by default. None and closed streams are taken, and nothing is written.
     terminal : bool, optional
@@ -53,6 +55,7 @@ class Progress:
         *,
         done: int = 0,
         label: str = "",
+        unit: str = "sequence",
         stream: TextIO | None = None,
         terminal: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -60,7 +63,7 @@ class Progress:
         self.total = total
         self.done = done
         self.tokens = 0
-        self._label = label
+        self._label, self._unit = label, unit
         self._stream = sys.stderr if stream is None else stream
         self._terminal = _draws_in_place(self._stream) if terminal is None else terminal
         self._clock = clock
@@ -131,15 +134,18 @@ class Progress:
 
     def _counts(self) -> str:
         percent = 100 * self.done // self.total if self.total else 100
-        return f"{self.done:,}/{count(self.total, 'sequence')} ({percent} %)"
+        return f"{self.done:,}/{count(self.total, self._unit)} ({percent} %)"
 
     def _speed(self) -> str:
         (then, done, tokens), (now, _, _) = self._marks[0], self._marks[-1]
         seconds = now - then
         if seconds <= 0:
             return ""
-        text = f", {(self.tokens - tokens) / seconds:,.0f} tokens/s"
         finished, left = self.done - done, self.total - self.done
+        if self._unit == "sequence":
+            text = f", {(self.tokens - tokens) / seconds:,.0f} tokens/s"
+        else:
+            text = f", {finished / seconds:,.1f} {self._unit}s/s"
         return f"{text}, {duration(left * seconds / finished)} left" if finished and left > 0 else text
 
     def _draw(self, line: str) -> None:

@@ -7,7 +7,7 @@ registration; values are never given another sign.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,8 +20,17 @@ from toolkit.aggregation.targets import Units, check_target, make_units, sample_
 from toolkit.aggregation.units import default_part, sequence_values, span_values
 from toolkit.characters import count
 from toolkit.errors import ToolkitError, argument
+from toolkit.judging.asked import (
+    asked_estimators,
+    computed_estimators,
+    pick_score,
+    picks,
+    target_of,
+    with_asked,
+)
 from toolkit.judging.evaluation_table import is_binary, metric_table
 from toolkit.judging.question import Question
+from toolkit.scale.engines import LOCAL, Engine
 from toolkit.stats import Estimator, Ranges
 from toolkit.stats.ranges import Floats
 from toolkit.store import open_run
@@ -43,13 +52,15 @@ class Evaluation(NamedTuple):
     context: dict[str, Any]  # what was judged: grader, target, over, sampler, n, accuracy
 
 
-def evaluate(run: Run | Runs | str | Path, **question: Any) -> pd.DataFrame:
+def evaluate(run: Run | Runs | str | Path, *, engine: Engine = LOCAL, **question: Any) -> pd.DataFrame:
     """Every estimator against right and wrong.
 
     Parameters
     ----------
     run : Run, Runs, str or Path
         A run, several, or a run's path. Graded already, see `toolkit.grade`.
+    engine : Engine
+        What reads and evaluates a run given by its path; one that is open has its own.
     **question
         The attributes of `Question`: grader, target, over, by, estimators, bootstrap, ...
 
@@ -73,7 +84,7 @@ def evaluate(run: Run | Runs | str | Path, **question: Any) -> pd.DataFrame:
         All are right or all are wrong, or some are not graded.
     """
     asked = Question(**question)
-    run = open_run(run) if isinstance(run, str | Path) else run
+    run = open_run(run, engine) if isinstance(run, str | Path) else run
     results = [evaluate_run(one, asked) for one in (run if isinstance(run, Runs) else [run])]
     for result in results:
         for note in result.notes:
@@ -94,7 +105,8 @@ def joined(run: Run | Runs, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def evaluate_run(run: Run, question: Question) -> Evaluation:
     """`evaluate` of one run, with its notes beside the table."""
-    judged = judged_units(run, question, question.chosen)
+    chosen = [*question.chosen, *(asked_estimators(run) if question.takes_all else ())]
+    judged = judged_units(run, question, chosen)
     units, grades = judged.units, judged.grades
     context = {
         "grader": grades.grader if grades is not None else None,
@@ -108,7 +120,7 @@ def evaluate_run(run: Run, question: Question) -> Evaluation:
         "n_ungraded": int(np.isnan(units.outcome).sum()),
         "n_prompts": len(set(units.prompts)),
     }
-    frame = metric_table(units, question.chosen, question).assign(**counts, **context)
+    frame = metric_table(units, chosen, question, run.engine).assign(**counts, **context)
     notes = [f"{run.path}: {note}" for note in _notes(units)]
     return Evaluation(frame, notes, {**context, **counts, "n": int((~np.isnan(units.outcome)).sum())})
 
@@ -133,9 +145,16 @@ class Judged(NamedTuple):
 
 
 def judged_units(
-    run: Run, question: Question, chosen: Sequence[Estimator], *, must_be_graded: bool = True
+    run: Run,
+    question: Question,
+    chosen: Sequence[Estimator],
+    *,
+    must_be_graded: bool = True,
+    keys: Collection[Key] | None = None,
 ) -> Judged:
     """What a question asks of a run: the things judged, with their grades and the values of estimators.
+
+    Of whole answers, `keys` are the sequences that take part; all by default.
 
     Raises
     ------
@@ -151,7 +170,7 @@ def judged_units(
     if question.by and grades is not None:
         found = _by_field(run, grades, question, chosen)
     else:
-        found = _by_prompt(run, grades, question, chosen)
+        found = _by_prompt(run, grades, question, chosen, keys)
     units = found.units._replace(
         values=found.units.values | _random_values(found.units, chosen, question.seed),
         outcome=_cut(found.units.outcome, question.threshold),
@@ -159,16 +178,31 @@ def judged_units(
     return found._replace(units=units)
 
 
-def _by_prompt(run: Run, grades: GradeSet | None, question: Question, chosen: Sequence[Estimator]) -> Judged:
+def _by_prompt(
+    run: Run,
+    grades: GradeSet | None,
+    question: Question,
+    chosen: Sequence[Estimator],
+    keys: Collection[Key] | None,
+) -> Judged:
     kinds = kinds_of(run)
-    target = check_target(question.target, kinds)
+    target = target_of(run, question.target, kinds)
     part = part_of(run, question.over)
     outcomes = {} if grades is None else outcomes_of(grades)
     values = sequence_values(run, part, token_estimators(chosen), kinds, include_end=question.include_end)
+    if (score := pick_score(target)) is not None:
+        picked = picks(run, score)
+        keys = picked if keys is None else picked.intersection(keys)
     units = make_units(
-        values, outcomes, chosen, target, comparison=question.comparison, sampler=sampler_of(run)
+        values if keys is None else values.of(keys),
+        outcomes,
+        computed_estimators(run, chosen),
+        "each" if score is not None else target,
+        comparison=question.comparison.of_run(run, part),
+        sampler=sampler_of(run),
+        engine=run.engine,
     )
-    return Judged(units, target, str(part), grades)
+    return Judged(with_asked(run, units, chosen), target, str(part), grades)
 
 
 def _by_field(run: Run, grades: GradeSet, question: Question, chosen: Sequence[Estimator]) -> Judged:

@@ -28,16 +28,17 @@ class Question:
     grader : str, optional
         Whose grades: a name as `toolkit grade` was given it, NAME@HASH for one of several; the only one there
         is by default.
-    target : {None, "greedy", "first", "each", "vote", "mean"}
-        What is judged of each prompt; greedy where a run has it, else each.
+    target : {None, "greedy", "first", "each", "vote", "mean", "pick", "pick:SCORE"}
+        What is judged of each prompt; the pick by letter where a run has choices, else greedy where it has that,
+        else each.
     over : str or Part, optional
         The tokens that an estimator sees: sequence, answer, regex:PATTERN or field:PATH; the answer where any
         text has a thinking block, else the sequence.
     by : {None, "field"}
         "field" judges each field of a JSON reference, with the tokens of its value.
     estimators : sequence of str, optional
-        Names, as `min_k_percent(k=0.1)`; all there are by default. The baselines random and n_tokens are
-        always among them.
+        Names, as `min_k_percent(k=0.1)`; by default all there are, those of the level "asked" only where the
+        model was asked. The baselines random and n_tokens are always among them.
     bootstrap : int
         Resamples of prompts for the intervals; 0 is none.
     level : float
@@ -79,7 +80,7 @@ class Question:
             raise ToolkitError(f"level is {self.level}: give a share between 0 and 1, as 0.95")
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise ToolkitError(f"threshold is {self.threshold}: give a grade above 0 and up to 1")
-        if self.by == "field" and self.target in ("vote", "mean"):
+        if self.by == "field" and (self.target or "").partition(":")[0] in ("vote", "mean", "pick"):
             raise ToolkitError(
                 f"target {self.target} is of whole answers: with by field give greedy, first or each"
             )
@@ -87,17 +88,24 @@ class Question:
             raise ToolkitError("over: with by field an estimator sees the field's tokens: leave it out")
 
     @property
+    def takes_all(self) -> bool:
+        """Whether every estimator of whole answers is wanted that a run has values of."""
+        return self.estimators is None and self.by is None
+
+    @property
     def chosen(self) -> list[Estimator]:
-        """The estimators, the baselines first."""
+        """The estimators, the baselines first; those of the level "asked" only by name."""
         level: Level | None = "token-span" if self.by == "field" else None
         asked = (
-            [e.label for e in stats.estimators(level)] if self.estimators is None else list(self.estimators)
+            [e.label for e in stats.estimators(level) if e.level != "asked"]
+            if self.estimators is None
+            else list(self.estimators)
         )
         found = [stats.get(name) for name in (*BASELINES, *asked)]
         other = [one.label for one in found if self.by == "field" and one.level != "token-span"]
         if other:
             raise ToolkitError(
-                f"estimators: {other[0]} is of a prompt's samples, and by field judges spans of text"
+                f"estimators: {other[0]} is of whole answers, and by field judges spans of text"
             )
         return list({one.label: one for one in found}.values())
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toolkit import stats
 from toolkit.aggregation.agreement import Comparison
 from toolkit.aggregation.parts import Part
-from toolkit.aggregation.selection import Selection, read_blocks
+from toolkit.aggregation.selection import KEY, Selection, read_blocks
 from toolkit.aggregation.targets import sample_kind
 from toolkit.aggregation.units import sequence_values
 from toolkit.characters import count
@@ -233,16 +233,20 @@ def _ballots(run: Run, election: Election) -> Iterator[_Ballot]:
     weight, certainty = election.weight, stats.get("self_certainty")
     part = part_of(run, election.over)
     values = sequence_values(run, part, list({e.label: e for e in (weight, certainty)}.values()), [kind])
-    for prompt, rows in values.rows.groupby("prompt_id", sort=True):
-        keys = list(rows[["prompt_id", "kind", "sample_index"]].itertuples(index=False, name=None))
-        estimates = values.estimates.loc[rows.index]
+    comparison = election.comparison.of_run(run, part)
+    # Cut as arrays: a frame takes milliseconds to be cut, and there are many prompts.
+    keys = list(values.rows[KEY].itertuples(index=False, name=None))
+    texts = values.rows["text"].tolist()
+    grades = np.array([outcomes.get(key, np.nan) for key in keys], np.float64)
+    weights, certainties = (values.estimates[e.label].to_numpy(np.float64) for e in (weight, certainty))
+    for prompt, places in values.rows.groupby("prompt_id", sort=True).indices.items():
         yield _Ballot(
             str(prompt),
-            keys,
-            election.comparison.classes(rows["text"].tolist()),
-            np.array([outcomes.get(key, np.nan) for key in keys]),
-            estimates[weight.label].to_numpy(np.float64),
-            estimates[certainty.label].to_numpy(np.float64),
+            own := [keys[i] for i in places],
+            comparison.classes([texts[i] for i in places], own),
+            grades[places],
+            weights[places],
+            certainties[places],
         )
 
 

@@ -127,7 +127,7 @@ def kernels() -> Finding:
             f"NumPy's: Numba cannot be imported ({error})",
             "attention and statistics on the CPU take twice as long without Numba; pip install numba",
         )
-    if numba.config.DISABLE_JIT:
+    if getattr(numba.config, "DISABLE_JIT", False):
         return Finding(
             "kernels",
             "numpy",

@@ -6,15 +6,16 @@ Some prompts at a time, so that memory does not grow with the run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from toolkit.aggregation.pieces import Piece, map_runs, prompt_pieces
 from toolkit.aggregation.selection import EVERYTHING, KEY, Block, Selection, read_blocks
 from toolkit.aggregation.span_tables import opened_prompts
 from toolkit.appearance.questions import question
@@ -81,52 +82,23 @@ class Source:
     @cached_property
     def optional(self) -> list[str]:
         """The columns of `OPTIONAL_COLUMNS` that say something `logprob` does not."""
-        rest = set(OPTIONAL_COLUMNS)
-        columns = ["kind", "logprob", *OPTIONAL_COLUMNS]
-        groups = self.run.iter_row_groups("tokens", columns, self.selection.prompts, self.selection.kinds)
-        for rows in groups:
-            rest -= {name for name in rest if _says_more(name, rows)}
-            if not rest:
+        found: set[str] = set()
+        for names in map_runs(self.run, partial(_columns_with_more, selection=self.selection)):
+            found |= names
+            if len(found) == len(OPTIONAL_COLUMNS):
                 break
-        return [name for name in OPTIONAL_COLUMNS if name not in rest]
+        return [name for name in OPTIONAL_COLUMNS if name in found]
 
     def prompts(self) -> Iterator[PromptData]:
         """The prompts that have a selected sequence, with those sequences in the order of their key."""
-        for ids in self._chunks():
-            rows = self.run.load("prompts", ["prompt_id", "text", "messages", "reference"], ids).to_pylist()
-            known = {row["prompt_id"]: row for row in rows}
-            blocks = read_blocks(self.run, inputs(), self.selection._replace(prompts=ids), whole=True)
-            for block in blocks:
-                yield from self._of_block(block, ids, known)
-
-    def _of_block(
-        self, block: Block, ids: Sequence[str], known: dict[str, dict[str, Any]]
-    ) -> Iterator[PromptData]:
-        data = BlockData(block, self.opened, self._sequence_grades(ids), self.optional)
-        places: dict[str, list[int]] = {}
-        for i, key in enumerate(block.keys):
-            places.setdefault(key[0], []).append(i)
-        for prompt_id in (one for one in ids if one in places):
-            row = known.get(prompt_id, {"text": "", "messages": None, "reference": []})
-            yield PromptData(
-                run=self.number,
-                prompt_id=prompt_id,
-                question=shortened(question(row)),
-                reference=[shortened(text) for text in row["reference"] or []],
-                vocabulary=self.run.vocabulary,
-                sequences=[data.sequence(i) for i in places[prompt_id]],
-            )
-
-    def _sequence_grades(self, ids: Sequence[str]) -> dict[Key, Grade]:
-        """The grade of each sequence of some prompts; where fields are judged, the mean of its fields."""
-        if self.grades is None:
-            return {}
-        rows = keep_rows(read_grades([self.grades], [*KEY, "value", "extracted"]), list(ids), None)
-        found: dict[Key, list[Grade]] = {}
-        for *key, value, extracted in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            grade = Grade(math.nan if value is None else value, _shortened(extracted))
-            found.setdefault(tuple(key), []).append(grade)
-        return {key: _joined(grades) for key, grades in found.items()}
+        reader = _Reader(self.number, self.opened, self.grader, self.optional)
+        if self.run.engine.splits:
+            pieces = prompt_pieces(self.run, self.selection, self._chunks())
+        else:
+            pieces = (Piece(self.run, self.selection._replace(prompts=ids)) for ids in self._chunks())
+        for prompts in self.run.engine.map(reader, pieces):
+            for prompt in prompts:
+                yield prompt._replace(vocabulary=self.run.vocabulary)
 
     def _chunks(self) -> Iterator[Sequence[str]]:
         """Ids of prompts that are read together, in the order in which they were asked."""
@@ -140,6 +112,59 @@ class Source:
         ids = sorted(sizes, key=lambda prompt: (index.get(prompt, -1), prompt))
         for first, last in cuts(np.array([sizes[prompt] for prompt in ids], np.int64), CHUNK_TOKENS):
             yield ids[first:last]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What a report shows of some prompts; called with a piece that names them."""
+
+    number: int
+    opened: frozenset[str]
+    grader: str | None
+    optional: Sequence[str]
+
+    def __call__(self, piece: Piece) -> list[PromptData]:
+        """The prompts in the order in which the piece names them, without the vocabulary."""
+        ids = piece.selection.prompts or ()
+        rows = piece.run.load("prompts", ["prompt_id", "text", "messages", "reference"], ids).to_pylist()
+        known = {row["prompt_id"]: row for row in rows}
+        grades = self._sequence_grades(piece.run, ids)
+        blocks = read_blocks(piece.run, inputs(), piece.selection, whole=True)
+        return [prompt for block in blocks for prompt in self._of_block(block, ids, known, grades)]
+
+    def _of_block(
+        self,
+        block: Block,
+        ids: Sequence[str],
+        known: Mapping[str, Mapping[str, Any]],
+        grades: Mapping[Key, Grade],
+    ) -> Iterator[PromptData]:
+        data = BlockData(block, self.opened, grades, self.optional)
+        places: dict[str, list[int]] = {}
+        for i, key in enumerate(block.keys):
+            places.setdefault(key[0], []).append(i)
+        for prompt_id in (one for one in ids if one in places):
+            row = known.get(prompt_id, {"text": "", "messages": None, "reference": []})
+            yield PromptData(
+                run=self.number,
+                prompt_id=prompt_id,
+                question=shortened(question(row)),
+                reference=[shortened(text) for text in row["reference"] or []],
+                vocabulary={},
+                sequences=[data.sequence(i) for i in places[prompt_id]],
+            )
+
+    def _sequence_grades(self, run: Run, ids: Sequence[str]) -> dict[Key, Grade]:
+        """The grade of each sequence of some prompts; where fields are judged, the mean of its fields."""
+        if self.grader is None:
+            return {}
+        own = find_grades(grade_sets(run.path), self.grader, str(run.path))
+        rows = keep_rows(read_grades([own], [*KEY, "value", "extracted"]), list(ids), None)
+        found: dict[Key, list[Grade]] = {}
+        for *key, value, extracted in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            grade = Grade(math.nan if value is None else value, _shortened(extracted))
+            found.setdefault(tuple(key), []).append(grade)
+        return {key: _joined(grades) for key, grades in found.items()}
 
 
 def sources_of(runs: Runs, selection: Selection = EVERYTHING, grader: str | None = None) -> list[Source]:
@@ -188,6 +213,17 @@ def _joined(grades: Sequence[Grade]) -> Grade:
         return grades[0]
     values = [grade.value for grade in grades if not math.isnan(grade.value)]
     return Grade(sum(values) / len(values) if values else math.nan, None)
+
+
+def _columns_with_more(run: Run, selection: Selection) -> set[str]:
+    """Those of `OPTIONAL_COLUMNS` that say something `logprob` does not."""
+    rest = set(OPTIONAL_COLUMNS)
+    columns = ["kind", "logprob", *OPTIONAL_COLUMNS]
+    for rows in run.iter_row_groups("tokens", columns, selection.prompts, selection.kinds):
+        rest -= {name for name in rest if _says_more(name, rows)}
+        if not rest:
+            break
+    return set(OPTIONAL_COLUMNS) - rest
 
 
 def _says_more(name: str, rows: pa.Table) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup
 
+from toolkit.aggregation.agreement import Comparison
 from toolkit.aggregation.selection import EVERYTHING, Selection
 from toolkit.appearance import palette
 from toolkit.appearance.scales import SPAN_SCALES, TOKEN_SCALES
@@ -23,6 +24,7 @@ from toolkit.report.reading import Source, sources_of
 from toolkit.report.setup import setup_of
 from toolkit.report.summary import summarize
 from toolkit.report.tally import Tally
+from toolkit.scale.engines import LOCAL, Engine
 from toolkit.store import open_runs
 from toolkit.store.files import write_result
 
@@ -52,6 +54,8 @@ class Settings:
         Resamples of prompts for the intervals of the evaluation; 0 is none.
     seed : int
         Of the resamples.
+    comparison : Comparison
+        What samples say the same in the evaluation, and how alike they are.
     """
 
     title: str | None = None
@@ -60,6 +64,7 @@ class Settings:
     figures: bool = True
     bootstrap: int = 1000
     seed: int = 0
+    comparison: Comparison = field(default_factory=Comparison)
 
 
 class Report(NamedTuple):
@@ -69,7 +74,9 @@ class Report(NamedTuple):
     notes: list[str]  # a line each: what is larger than it should be
 
 
-def write_report(paths: Sequence[str | Path], output: Path, settings: Settings | None = None) -> Report:
+def write_report(
+    paths: Sequence[str | Path], output: Path, settings: Settings | None = None, engine: Engine = LOCAL
+) -> Report:
     """Write the report of runs.
 
     Parameters
@@ -79,6 +86,8 @@ def write_report(paths: Sequence[str | Path], output: Path, settings: Settings |
     output : Path
         The first page; further ones get a number before the ending: report-2.html.
     settings : Settings, optional
+    engine : Engine
+        What reads and evaluates the runs; drawing and writing is done here.
 
     Returns
     -------
@@ -94,12 +103,17 @@ def write_report(paths: Sequence[str | Path], output: Path, settings: Settings |
         A file cannot be read or written.
     """
     asked = settings or Settings()
-    runs = open_runs(paths)
+    runs = open_runs(paths, engine)
     sources = sources_of(runs, asked.selection, asked.grader)
     evaluations = {
         source.number: found
         for source in sources
-        if (found := evaluate_source(source, bootstrap=asked.bootstrap, seed=asked.seed)) is not None
+        if (
+            found := evaluate_source(
+                source, bootstrap=asked.bootstrap, seed=asked.seed, comparison=asked.comparison
+            )
+        )
+        is not None
     }
     pictures = draw_pictures(runs, sources, evaluations) if asked.figures else None
     sections = _Sections(asked, sources, evaluations, pictures)
@@ -111,6 +125,32 @@ def write_report(paths: Sequence[str | Path], output: Path, settings: Settings |
 def page_paths(output: Path, n: int) -> list[Path]:
     """The files of n pages: report.html, report-2.html, ..."""
     return [output, *(output.with_name(f"{output.stem}-{i}{output.suffix}") for i in range(2, n + 1))]
+
+
+def island_head(title: str, page: Page, files: Sequence[str], sources: Sequence[Source]) -> dict[str, Any]:
+    """What the data of a page has beside its prompts, as `toolkit.report.data` says."""
+    scales = {**TOKEN_SCALES, **SPAN_SCALES}
+    n = len(palette.ANCHORS)
+    return {
+        "format": FORMAT,
+        "title": title,
+        "page": {"number": page.number, "files": list(files)},
+        "palette": [palette.hex_colour(i / (n - 1)) for i in range(n)],
+        "metrics": {
+            name: {"unit": s.unit, "unsure": s.unsure, "sure": s.sure, "log": s.logarithmic}
+            for name, s in scales.items()
+        },
+        "granularities": page.granularities,
+        "runs": [
+            {"name": source.name, "model": source.model, "sampler": sampler_of(source.run)}
+            for source in sources
+        ],
+    }
+
+
+def island_of(head: Mapping[str, Any], page: Page) -> str:
+    """The data of a page, as JSON."""
+    return f"{island_json(head)[:-1]},{page.path.read_text(encoding='utf-8')}}}"
 
 
 class _Sections:
@@ -155,25 +195,7 @@ class _Sections:
 
     def island(self, page: Page, files: Sequence[str]) -> str:
         """The data of a page, as JSON."""
-        scales = {**TOKEN_SCALES, **SPAN_SCALES}
-        head = {
-            "format": FORMAT,
-            "title": self.title,
-            "page": {"number": page.number, "files": list(files)},
-            "palette": [
-                palette.hex_colour(i / (len(palette.ANCHORS) - 1)) for i in range(len(palette.ANCHORS))
-            ],
-            "metrics": {
-                name: {"unit": s.unit, "unsure": s.unsure, "sure": s.sure, "log": s.logarithmic}
-                for name, s in scales.items()
-            },
-            "granularities": page.granularities,
-            "runs": [
-                {"name": source.name, "model": source.model, "sampler": sampler_of(source.run)}
-                for source in self.sources
-            ],
-        }
-        return f"{island_json(head)[:-1]},{page.path.read_text(encoding='utf-8')}}}"
+        return island_of(island_head(self.title, page, files, self.sources), page)
 
     def _evaluation(self, bootstrap: int) -> Markup | str:
         tables = [

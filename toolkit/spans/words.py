@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import regex
 
 from toolkit.spans.base import Span
@@ -9,6 +12,18 @@ from toolkit.spans.base import Span
 # With the flag WORD, \b is UAX #29's boundary, and \B is everywhere else. No word begins with white space or
 # punctuation of ASCII, and most of what is no word does.
 _SEGMENT = regex.compile(r"\b[^\x00-/:-@\[-^`{-\x7f](?:\B.)*", regex.WORD | regex.DOTALL)
+
+# The same rules where all is ASCII, which is many times as fast: letters, digits and _ stick together; one mark
+# between two letters, or between two digits, joins them.
+_ASCII = re.compile(
+    r"[A-Za-z0-9_]+(?:(?:(?<=[A-Za-z])[.':](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))[A-Za-z0-9_]+)*"
+)
+
+_span = Span._make  # a third faster than by its fields; a run has a word a token
+
+# From a character beyond ASCII to the next space, and on while the next piece has one too. There is a boundary
+# before every space that follows no space, whatever stands around it.
+_OTHER = re.compile(r"[^\x00-\x7f][^ ]*(?: +[^ ]*[^\x00-\x7f][^ ]*)*")
 
 
 def find_words(text: str) -> list[Span]:
@@ -21,8 +36,28 @@ def find_words(text: str) -> list[Span]:
 
     Source: Unicode Standard Annex #29, as the package regex has it.
     """
-    return [
-        Span(match.start(), match.end())
-        for match in _SEGMENT.finditer(text)
-        if any(map(str.isalnum, match.group()))
-    ]
+    if text.isascii():
+        return _ascii_words(text, 0, len(text))
+    found: list[Span] = []
+    done = 0
+    for start, end in _beyond_ascii(text):
+        found += _ascii_words(text, done, start)
+        found += [
+            Span(match.start(), match.end())
+            for match in _SEGMENT.finditer(text, start, end)
+            if any(map(str.isalnum, match.group()))
+        ]
+        done = end
+    return found + _ascii_words(text, done, len(text))
+
+
+def _beyond_ascii(text: str) -> Iterator[tuple[int, int]]:
+    """Stretches from space to space that have all characters beyond ASCII."""
+    for match in _OTHER.finditer(text):
+        yield text.rfind(" ", 0, match.start()) + 1, match.end()
+
+
+def _ascii_words(text: str, start: int, end: int) -> list[Span]:
+    """The words of text[start:end], which is ASCII and ends at a boundary."""
+    found = _ASCII.finditer(text, start, end)
+    return [_span((*match.span(), "", True)) for match in found if match[0].strip("_")]

@@ -129,24 +129,25 @@ class Ranges:
 
     def sum(self, values: NDArray[Any]) -> Floats:
         """(n_spans,) sums, of weight times value where there are weights."""
-        gathered = self.gather(values)
         if self.weights is None:
-            return self._reduce(np.add, gathered)
+            return self._reduce(np.add, values)
+        gathered = self.gather(values)
         product = np.zeros(len(gathered))
         np.multiply(gathered, self.weights, out=product, where=self.weights > 0)
-        return np.where(self._total_weight > 0, self._reduce(np.add, product), np.nan)
+        return np.where(self._total_weight > 0, self._reduce_gathered(np.add, product), np.nan)
 
     def mean(self, values: NDArray[Any]) -> Floats:
         """(n_spans,) means, weighted where there are weights."""
-        return self.sum(values) / np.where(self._total_weight > 0, self._total_weight, np.nan)
+        total = self.sum(values)
+        return np.divide(total, self._divisors, out=total)
 
     def min(self, values: NDArray[Any]) -> Floats:
         """(n_spans,) smallest values."""
-        return self._reduce(np.minimum, self.gather(values))
+        return self._reduce(np.minimum, values)
 
     def max(self, values: NDArray[Any]) -> Floats:
         """(n_spans,) largest values."""
-        return self._reduce(np.maximum, self.gather(values))
+        return self._reduce(np.maximum, values)
 
     def lowest_mean(self, values: NDArray[Any], counts: NDArray[np.int64]) -> Floats:
         """Mean of the `counts` smallest values of each span.
@@ -192,16 +193,47 @@ class Ranges:
     def _total_weight(self) -> Floats:
         if self.weights is None:
             return self.lengths.astype(np.float64)
-        return np.nan_to_num(self._reduce(np.add, self.weights))
+        return np.nan_to_num(self._reduce_gathered(np.add, self.weights))
 
-    def _reduce(self, ufunc: np.ufunc, gathered: NDArray[Any]) -> Floats:
+    @cached_property
+    def _divisors(self) -> Floats:
+        """(n_spans,) what a mean divides by."""
+        return np.where(self._total_weight > 0, self._total_weight, np.nan)
+
+    @cached_property
+    def _filled(self) -> NDArray[np.bool_] | None:
+        """Which spans have rows; None for all of them."""
+        return None if self.lengths.all() else self.lengths > 0
+
+    @cached_property
+    def _longer(self) -> tuple[NDArray[np.int64], Ranges] | None:
+        """The spans of more than one row, where they are few: most segments are one token."""
+        several = np.flatnonzero(self.lengths > 1)
+        return (several, self.take(several)) if several.size * 4 < len(self) else None
+
+    def _reduce(self, ufunc: np.ufunc, values: NDArray[Any]) -> Floats:
+        """(n_spans,) reductions over the rows of each span, without weights."""
+        if self._longer is None:
+            return self._reduce_gathered(ufunc, self.gather(values))
+        self._check(values)
+        several, longer = self._longer
+        result = self._spread(values[self.starts if self._filled is None else self.starts[self._filled]])
+        result[several] = longer._reduce_gathered(ufunc, longer.gather(values))
+        return result
+
+    def _reduce_gathered(self, ufunc: np.ufunc, gathered: NDArray[Any]) -> Floats:
         """`reduceat` over gathered rows. It reads a row even for an empty range, so those are left out."""
-        filled = self.lengths > 0
-        if len(self) and filled.all():
-            return ufunc.reduceat(gathered, self.offsets, dtype=np.float64)
+        offsets = self.offsets if self._filled is None else self.offsets[self._filled]
+        if not offsets.size:
+            return np.full(len(self), np.nan)
+        return self._spread(ufunc.reduceat(gathered, offsets, dtype=np.float64))
+
+    def _spread(self, found: NDArray[Any]) -> Floats:
+        """(n_spans,) values of the spans that have rows, NaN for the others."""
+        if self._filled is None:
+            return np.asarray(found, np.float64)
         result = np.full(len(self), np.nan)
-        if filled.any():
-            result[filled] = ufunc.reduceat(gathered, self.offsets[filled], dtype=np.float64)
+        result[self._filled] = found
         return result
 
 

@@ -21,7 +21,7 @@ import math
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from types import UnionType
 from typing import Any, Literal, TypeVar
 
@@ -30,8 +30,8 @@ import numpy as np
 from toolkit.characters import quoted
 from toolkit.errors import ToolkitError
 
-Level = Literal["token-span", "samples"]
-LEVELS: tuple[Level, ...] = ("token-span", "samples")
+Level = Literal["token-span", "samples", "asked"]
+LEVELS: tuple[Level, ...] = ("token-span", "samples", "asked")
 Inputs = tuple[str, ...] | Callable[..., tuple[str, ...]]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,13 +43,14 @@ class Estimator:
     """A formula with its parameters bound, ready to be called.
 
     A token-span estimator is called with (columns, ranges) and returns (n_spans,) float64. A samples
-    estimator is called with a `Samples` record and returns a float.
+    estimator is called with a `Samples` record and returns a float. An asked one is called with (columns,
+    questions), columns of what was put beside a run, and returns a value a row.
     """
 
     name: str
     function: Callable[..., Any]
     level: Level
-    inputs: tuple[str, ...]  # columns of the tokens table, or fields of Samples
+    inputs: tuple[str, ...]  # columns of the tokens table, fields of Samples, or TABLE.COLUMN
     higher_is_confident: bool
     range: tuple[float, float]  # the smallest and largest value there can be
     source: str  # authors, year, arXiv or DOI
@@ -61,7 +62,7 @@ class Estimator:
         """The first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The name with the parameters that are not the default; `get(label)` gives this estimator again."""
         defaults = {p.name: p.default for p in _signature(self.function)}
@@ -76,6 +77,8 @@ class Estimator:
         ToolkitError
             For a parameter that there is not, or a value of the wrong kind.
         """
+        if not positional and not named:
+            return self
         accepted = _signature(self.function)
         if len(positional) > len(accepted):
             raise ToolkitError(f"{self.name} takes {_describe(accepted)}: got {len(positional)} values")
@@ -98,14 +101,14 @@ class Estimator:
         return replace(self, parameters=parameters, inputs=inputs)
 
     def __call__(self, *args: Any) -> Any:
-        """Evaluate: (columns, ranges) for a token-span estimator, (samples) for a samples estimator.
+        """Evaluate: (samples) for a samples estimator, (columns, ranges) for the others.
 
         Raises
         ------
         ToolkitError
             Where an input is missing.
         """
-        if self.level == "token-span":
+        if self.level != "samples":
             return self.function(*args, **self.parameters)
         (samples,) = args
         values = {name: getattr(samples, name) for name in self.inputs}
@@ -131,18 +134,20 @@ def register(
     Parameters
     ----------
     name : an identifier that is not taken
-    inputs : columns of the tokens table, or fields of `Samples`, which the function reads; or a function from
-        the parameters to them, where they depend on the parameters
+    inputs : columns of the tokens table, fields of `Samples`, or "TABLE.COLUMN" of a table beside the run, which
+        the function reads; or a function from the parameters to them, where they depend on the parameters
     higher_is_confident : whether a larger value means that the model was surer
     range : smallest and largest value
     source : authors, year, arXiv or DOI
-    level : "token-span", a function of (columns, ranges); or "samples", a function with an argument for each
-        input. Parameters are keyword-only arguments with defaults.
+    level : "token-span", a function of (columns, ranges); "samples", a function with an argument for each input;
+        or "asked", a function of (columns, ranges) of rows beside a run, a range a prompt, that gives a value a
+        row. Parameters are keyword-only arguments with defaults.
 
     Raises
     ------
     ToolkitError
-        For a name that is no identifier or belongs to another function.
+        For a name that is no identifier or belongs to another function, or inputs that are not as the level has
+        them.
     """
     if not name.isidentifier():
         raise ToolkitError(f"estimator name {name!r} must be an identifier, such as mean_logprob")
@@ -159,6 +164,10 @@ def register(
         if inspect.Parameter.empty in parameters.values():
             raise ToolkitError(f"estimator {name}: every keyword-only argument needs a default")
         reads, inputs_of = (inputs(**parameters), inputs) if callable(inputs) else (tuple(inputs), None)
+        if level == "asked" and len({one.partition(".")[0] for one in reads if "." in one}) != 1:
+            raise ToolkitError(
+                f"estimator {name}: inputs must be TABLE.COLUMN, of one table, not {', '.join(reads)}"
+            )
         _ESTIMATORS[name] = Estimator(
             name, function, level, reads, higher_is_confident, range, source, parameters, inputs_of
         )

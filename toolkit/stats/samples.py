@@ -13,7 +13,7 @@ give. `estimate` says how many samples' worth of weight there is, and names the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf, nan
 from typing import Any, Literal, NamedTuple
@@ -42,6 +42,10 @@ class Target:
     index: int | None = None  # which sample it is; None where it is none of them
 
 
+_OF_EACH = ("texts", "sum_logprob", "n_tokens", "has_end", "sum_sampling_logprob", "classes", "similarity")
+"""The fields of `Samples` that have an element for each."""
+
+
 @dataclass(frozen=True, eq=False)
 class Samples:
     """What is known of the K samples of a prompt, in the order drawn; None for what was not given.
@@ -61,20 +65,17 @@ class Samples:
     similarity: NDArray[np.float64] | None = None  # (K, K)
     target: Target | None = None
     sampler: str = ""  # how the samples were drawn: "temperature 0.8, top_p 0.95"
+    _size: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        sizes = {name: len(value) for name, value in self._arrays()}
+        given = ((name, getattr(self, name)) for name in _OF_EACH)
+        sizes = {name: len(values) for name, values in given if values is not None}
         if len(set(sizes.values())) > 1:
             raise ToolkitError(f"samples differ in number: {', '.join(f'{k} {n}' for k, n in sizes.items())}")
+        object.__setattr__(self, "_size", next(iter(sizes.values()), 0))
 
     def __len__(self) -> int:
-        return next((len(value) for _, value in self._arrays()), 0)
-
-    def _arrays(self) -> list[tuple[str, Any]]:
-        values = [
-            (f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("target", "sampler")
-        ]
-        return [(name, value) for name, value in values if value is not None]
+        return self._size
 
     @cached_property
     def jaccard(self) -> Floats | None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from rapidfuzz import process
 from rapidfuzz.distance import LCSseq, Levenshtein
 from scipy.sparse import csr_array
@@ -26,6 +26,7 @@ RougeMetric = Literal["rouge1", "rouge2", "rougeL"]
 ROUGE_METRICS: tuple[RougeMetric, ...] = ("rouge1", "rouge2", "rougeL")
 RougeTokens = Literal["stemmed", "words", "characters"]
 
+_DENSE = 1 << 14  # elements up to which a plain matrix is multiplied faster than a sparse one is made
 _LATIN = re.compile(r"[a-z0-9]+")
 
 
@@ -217,11 +218,20 @@ def _overlaps(texts: Sequence[Any]) -> Floats:
     # words have about √n different counts at most, however often a word is repeated.
     reached = 0
     for n in np.unique(counts).tolist():
-        row, column = np.divmod(cells[counts >= n], shape[1])
-        present = csr_array((np.ones(len(row)), (row, column)), shape)
-        shared += (n - reached) * (present @ present.T).toarray()
+        shared += (n - reached) * _common(cells[counts >= n], shape)
         reached = n
     return shared
+
+
+def _common(cells: NDArray[np.int64], shape: tuple[int, int]) -> Floats:
+    """(K, K) cells that two rows of a matrix of this shape have in one column."""
+    if shape[0] * shape[1] <= _DENSE:
+        dense = np.zeros(shape)
+        dense.ravel()[cells] = 1
+        return dense @ dense.T
+    row, column = np.divmod(cells, shape[1])
+    present = csr_array((np.ones(len(row)), (row, column)), shape)
+    return (present @ present.T).toarray()
 
 
 def _common_subsequences(texts: Sequence[Any]) -> Floats:

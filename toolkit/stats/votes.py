@@ -8,8 +8,9 @@ drawn first. A larger confidence is more confident everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from math import comb, nan
+from math import comb, isnan, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -182,16 +183,36 @@ def _subsets(n: int, k: int, most: int, rng: np.random.Generator) -> list[NDArra
 def _elect(
     classes: NDArray[np.int64], weights: Floats, confidence: Floats, voters: NDArray[np.bool_]
 ) -> Vote:
-    places = np.flatnonzero(voters)
+    # In plain Python: voters are few, and each of a dozen calls of NumPy would cost more than all of this.
+    places = np.flatnonzero(voters).tolist()
     n_undefined = len(classes) - len(places)
-    if not places.size:
+    if not places:
         return Vote(NO_ANSWER, -1, nan, 0, n_undefined)
-    ids, first, number = np.unique(classes[places], return_index=True, return_inverse=True)
-    votes = np.bincount(number, weights[places])
-    sums = np.bincount(number, confidence[places])
-    best = np.lexsort((first, -sums, -votes))[0]
-    share = votes[best] / votes.sum() if votes.sum() > 0 else nan
-    return Vote(int(ids[best]), int(places[first[best]]), float(share), len(places), n_undefined)
+    found: dict[int, _Candidate] = {}
+    for place, own, weight, sure in zip(
+        places, *(values[voters].tolist() for values in (classes, weights, confidence)), strict=True
+    ):
+        candidate = found.setdefault(own, _Candidate(place))
+        candidate.votes += weight
+        candidate.confidence += sure
+    winner = min(found, key=lambda own: found[own].rank)
+    total = np.array([found[own].votes for own in sorted(found)]).sum()
+    share = found[winner].votes / total if total > 0 else nan
+    return Vote(winner, found[winner].first, float(share), len(places), n_undefined)
+
+
+@dataclass
+class _Candidate:
+    """An answer, and who votes for it."""
+
+    first: int  # the first sample that does
+    votes: float = 0.0
+    confidence: float = 0.0
+
+    @property
+    def rank(self) -> tuple[float, bool, float, int]:
+        """The smallest wins; a sum of confidence that is NaN is the least."""
+        return -self.votes, isnan(self.confidence), -self.confidence, self.first
 
 
 def _integers(classes: ArrayLike) -> NDArray[np.int64]:

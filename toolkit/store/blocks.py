@@ -56,12 +56,15 @@ def single_block(table: str, columns: Mapping[str, Any]) -> Block:
 def merge_blocks(parts: Sequence[Rows], group: str) -> Block:
     """Rows of several parts of a group as one block, sorted by key; a repeated vocabulary id is kept once.
 
+    All parts have the same tables.
+
     Raises
     ------
     DataFault
         A row belongs to no sequence of these parts.
     """
-    rows = {name: pa.concat_tables([part[name] for part in parts]) for name in GROUPS[group]}
+    tables = [name for name in GROUPS[group] if name in parts[0]]
+    rows = {name: pa.concat_tables([part[name] for part in parts]) for name in tables}
     codes = _codes(rows, group)
     keys, first = np.unique(codes[group], return_index=True)
     if group == "vocabulary":

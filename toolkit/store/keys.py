@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from toolkit.records import KINDS
 
 Key = tuple[str, str, int]
 
+_KEY = ["prompt_id", "kind", "sample_index"]
 _SAMPLE_BITS = 31
 _KIND_BITS = 3
 
@@ -48,13 +50,16 @@ class KeyCoder:
 
 def match_rows(rows: pa.Table, sequences: pa.Table) -> NDArray[np.int64]:
     """For each row, which row of `sequences` has its key; -1 where none has. Shape (rows,)."""
+    keys = rows.select(_KEY)
+    firsts = _run_starts(keys)
     coder = KeyCoder([sequences])
-    wanted, present = coder.codes(rows), coder.codes(sequences)
+    wanted, present = coder.codes(keys.take(pa.array(firsts))), coder.codes(sequences)
     if len(present) == 0:
-        return np.full(len(wanted), -1, np.int64)
+        return np.full(rows.num_rows, -1, np.int64)
     order = np.argsort(present, kind="stable")
     place = np.minimum(np.searchsorted(present[order], wanted), len(present) - 1)
-    return np.where(present[order][place] == wanted, order[place], -1)
+    found = np.where(present[order][place] == wanted, order[place], -1)
+    return np.repeat(found, np.diff(firsts, append=rows.num_rows))
 
 
 def in_key_order(rows: pa.Table) -> pa.Table:
@@ -68,8 +73,16 @@ def in_key_order(rows: pa.Table) -> pa.Table:
 
 def key_tuples(table: pa.Table) -> list[Key]:
     """The keys of `table` as tuples, in its order."""
-    columns = (table[name].to_pylist() for name in ("prompt_id", "kind", "sample_index"))
+    columns = (table[name].to_pylist() for name in _KEY)
     return list(zip(*columns, strict=True))
+
+
+def _run_starts(keys: pa.Table) -> NDArray[np.int64]:
+    """Where neighbours with one key begin: files have the rows of a sequence one after another."""
+    changes = [column[1:] != column[:-1] for column in map(_numbers, keys.columns)]
+    return np.flatnonzero(
+        np.concatenate([np.ones(min(1, keys.num_rows), bool), np.logical_or.reduce(changes)])
+    )
 
 
 @cache
@@ -95,3 +108,12 @@ def _places(column: pa.ChunkedArray, values: pa.Array) -> NDArray[np.int64]:
             found = pc.fill_null(pc.index_in(chunk, value_set=values), -1)
             places.append(found.to_numpy(zero_copy_only=False).astype(np.int64))
     return np.concatenate(places)
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """(n,) numbers that differ where the values do."""
+    if pa.types.is_integer(column.type):
+        return column.to_numpy()
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    chunks = coded.unify_dictionaries().chunks
+    return np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in chunks)])

@@ -40,6 +40,10 @@ class Shard:
         return f"{self.index}/{self.count}"
 
 
+class RunHeld(ToolkitError):
+    """Another process holds a lock that excludes this one."""
+
+
 class Holder(NamedTuple):
     """The process that holds a lock, as it wrote itself down."""
 
@@ -60,7 +64,7 @@ class RunLock:
 
         Raises
         ------
-        ToolkitError
+        RunHeld
             Another process holds a lock that excludes this one; the message names its pid and host.
         """
         with guard(run):
@@ -185,7 +189,7 @@ def _refuse_if_held(run: Path, path: Path) -> None:
         return
     holder = _holder(path)
     who = "another process" if holder is None else f"process {holder.pid} on host {holder.host}"
-    raise ToolkitError(
+    raise RunHeld(
         f"{run} is being written by {who} ({path.name}): wait until it ends, "
         f"or give every collector its own {argument('shard')} i/n of the same n"
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +15,14 @@ import pyarrow as pa
 from toolkit.characters import count
 from toolkit.errors import ToolkitError
 from toolkit.records import KINDS, SequenceRecord
+from toolkit.scale.engines import LOCAL, Engine
 from toolkit.store.blocks import Rows
 from toolkit.store.keys import Key, in_key_order, key_tuples
 from toolkit.store.layout import committed_parts, part_path, require_run
 from toolkit.store.lock import ReaderMark
 from toolkit.store.manifest import Manifest, read_manifest
 from toolkit.store.memory import refuse_large_load
-from toolkit.store.parquet import TableFile, keep_rows
+from toolkit.store.parquet import TableFile, keep_rows, no_rows
 from toolkit.store.restore import sequence_records
 from toolkit.store.rows import VocabularyEntry
 from toolkit.store.schemas import GROUP_OF, GROUPS, TABLES
@@ -55,6 +58,10 @@ class Frames:
     ) -> pd.DataFrame:
         """A row a likely token; see `toolkit.tables.alternatives_df`."""
         return _tables().alternatives_df(self, columns, prompts, kinds)
+
+    def watched_df(self, columns: Names = None, prompts: Names = None, kinds: Names = None) -> pd.DataFrame:
+        """A row a watched token at a position; see `toolkit.tables.watched_df`."""
+        return _tables().watched_df(self, columns, prompts, kinds)
 
     def prompts_df(self, columns: Names = None, prompts: Names = None) -> pd.DataFrame:
         """A row a prompt; see `toolkit.tables.prompts_df`."""
@@ -95,12 +102,16 @@ class Run(Frames):
     ----------
     path : Path
     manifest : Manifest
+    engine : Engine
+        What reads and aggregates the run a piece at a time.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, engine: Engine = LOCAL) -> None:
         self.path = require_run(path)
+        self.engine = engine
         self.manifest: Manifest = read_manifest(self.path)
-        self._mark = ReaderMark(self.path)
+        self._snapshot = secrets.token_hex(8)
+        self._mark: ReaderMark | None = ReaderMark(self.path)
         self._parts = {group: tuple(committed_parts(self.path, group)) for group in GROUPS}
 
     def __repr__(self) -> str:
@@ -112,12 +123,28 @@ class Run(Frames):
         return run_html(self)
 
     def parts(self, table: str = "sequences") -> tuple[str, ...]:
-        """Names of the parts of a table; each is a file, and each sequence is in one part only."""
-        return self._parts[GROUP_OF[_known_table(table)]]
+        """Names of the parts of a table; each is a file, and each sequence is in one part only.
+
+        A table that the run lacks has none.
+        """
+        group = GROUP_OF[_known_table(table)]
+        return self._parts[group] if table in self.manifest.tables_of(group) else ()
 
     def part_path(self, table: str, part: str) -> Path:
         """Where the file of `part` is."""
         return part_path(self.path, table, part)
+
+    def of_parts(self, parts: Sequence[str]) -> Run:
+        """The same run with these parts of its sequences only. It is read where it is, without an engine."""
+        found = Run.__new__(Run)
+        found.__dict__.update(self.__dict__)
+        found.engine = LOCAL
+        found._parts = {**self._parts, "sequences": tuple(parts)}
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the run itself, at the same path, and sees the same parts of its sequences."""
+        return _reopened, (str(self.path.resolve()), self._snapshot, self.parts())
 
     def sequence_keys(self) -> set[Key]:
         """(prompt_id, kind, sample_index) of every sequence; reads the key columns only."""
@@ -159,6 +186,8 @@ class Run(Frames):
     ) -> Iterator[Rows]:
         """As `iter_row_groups`, of several tables of one group: the same sequences of each at a time.
 
+        A table that the run lacks has no rows.
+
         Parameters
         ----------
         tables : mapping of str to sequence of str or None
@@ -168,14 +197,15 @@ class Run(Frames):
         for table in tables:
             check_filters(table, prompts, kinds)
         wanted = {table: check_columns(table, columns) for table, columns in tables.items()}
-        first = next(iter(wanted))
-        for part in self.parts(first):
+        there = [table for table in wanted if self.parts(table)]
+        lacking = {table: no_rows(table, wanted[table]) for table in wanted if table not in there}
+        for part in self.parts(there[0]) if there else ():
             with ExitStack() as stack:
                 files = [
-                    stack.enter_context(TableFile(self.part_path(table, part), table)) for table in wanted
+                    stack.enter_context(TableFile(self.part_path(table, part), table)) for table in there
                 ]
                 for group in files[0].groups_with(only):
-                    yield {
+                    yield lacking | {
                         file.table.name: _read(file, wanted[file.table.name], group, only, of_kinds)
                         for file in files
                     }
@@ -207,8 +237,7 @@ class Run(Frames):
         key = [name for name in TABLES[table].key if name not in names]
         self.refuse_large(table, [*names, *key], prompts)
         rows = list(self.iter_row_groups(table, [*names, *key], prompts, kinds))
-        empty = TABLES[table].schema.empty_table().select([*names, *key])
-        return in_key_order(pa.concat_tables(rows) if rows else empty).select(names)
+        return in_key_order(pa.concat_tables(rows or [no_rows(table, [*names, *key])])).select(names)
 
     def refuse_large(self, table: str, columns: Sequence[str], prompts: Names = None) -> None:
         """Raise a ToolkitError if these columns of the table would fill over half of the free memory."""
@@ -236,14 +265,14 @@ class Run(Frames):
 class Runs(Frames):
     """Several runs: frames one below the other, with columns run, model, temperature and top_p first."""
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
+    def __init__(self, paths: Sequence[str | Path], engine: Engine = LOCAL) -> None:
         if not paths:
             raise ToolkitError("no run was named: name one or more folders")
         resolved = [Path(path).resolve() for path in paths]
         for path, place in zip(paths, resolved, strict=True):
             if resolved.count(place) > 1:
                 raise ToolkitError(f"run {str(path)!r} is named twice: name each once")
-        self.runs = tuple(Run(path) for path in paths)
+        self.runs = tuple(Run(path, engine) for path in paths)
 
     def _repr_html_(self) -> str:
         from toolkit.report.notebook import runs_html
@@ -275,8 +304,15 @@ class Runs(Frames):
         ]
 
 
-def open_run(path: str | Path) -> Run:
+def open_run(path: str | Path, engine: Engine = LOCAL) -> Run:
     """Open the run at `path`.
+
+    Parameters
+    ----------
+    path : str or Path
+    engine : Engine
+        What reads and aggregates it: this process by default; `toolkit.scale.Processes` and
+        `toolkit.scale.Dask` give the same results.
 
     Raises
     ------
@@ -285,12 +321,12 @@ def open_run(path: str | Path) -> Run:
     DataFault
         Its manifest is damaged.
     """
-    return Run(path)
+    return Run(path, engine)
 
 
-def open_runs(paths: Sequence[str | Path]) -> Runs:
+def open_runs(paths: Sequence[str | Path], engine: Engine = LOCAL) -> Runs:
     """Open several runs as one; as `open_run`."""
-    return Runs([paths] if isinstance(paths, str | Path) else list(paths))
+    return Runs([paths] if isinstance(paths, str | Path) else list(paths), engine)
 
 
 def as_names(names: Names) -> list[str] | None:
@@ -339,6 +375,25 @@ def _known_table(table: str) -> str:
     if table not in TABLES:
         raise ToolkitError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
     return table
+
+
+def _reopened(path: str, snapshot: str, parts: Sequence[str]) -> Run:
+    """A run that another process has open, as that process sees it."""
+    return _opened_once(path, snapshot).of_parts(parts)
+
+
+@lru_cache(maxsize=8)
+def _opened_once(path: str, snapshot: str) -> Run:
+    """Opened for the first of many pieces of it; a run that is opened anew has another snapshot."""
+    try:
+        run = Run(path)
+    except ToolkitError as error:
+        raise type(error)(
+            f"{error} (on host {socket.gethostname()}: workers have to find the run at the same path)"
+        ) from None
+    run._mark = None  # that process marks it; here it would stay marked for as long as it is kept
+    _ = run.vocabulary  # the pieces share it
+    return run
 
 
 def _tables() -> Any:
