@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.store.factory import make_manifest
 from toolkit.alignment import align
-from toolkit.records import FinishReason, Kind, PromptRecord, SequenceRecord, TokenStatistics
+from toolkit.records import FinishReason, Kind, PromptRecord, SequenceRecord, TokenStatistics, unwatched
 from toolkit.store import Run, RunWriter, open_run
 
 END = "<|im_end|>"
@@ -85,6 +85,7 @@ def statistics(answer: Answer) -> TokenStatistics:
         boosted_prob=np.exp(logprob),
         alternative_ids=np.zeros((n, 0), np.int32),
         alternative_logprobs=np.zeros((n, 0), np.float32),
+        **unwatched(n),
     )
 
 

@@ -44,6 +44,9 @@ class TokenStatistics(NamedTuple):
     boosted_prob: NDArray[np.float32]
     alternative_ids: NDArray[np.int32]  # (n, k), most likely first
     alternative_logprobs: NDArray[np.float32]  # (n, k), falling
+    watched_ids: NDArray[np.int32]  # (n, w), rising, the same in every row; no columns where none are watched
+    watched_logprobs: NDArray[np.float32]  # (n, w), from the untouched logits; NaN where it was not looked
+    watched_ranks: NDArray[np.int32]  # (n, w); 0 where it was not looked
 
     def rows(self, index: Any) -> TokenStatistics:
         """The same statistics at `index`, anything that indexes an axis of length n."""
@@ -59,7 +62,12 @@ class TokenStatistics(NamedTuple):
             n_finite=integers,
             alternative_ids=np.empty((0, n_alternatives), np.int32),
             alternative_logprobs=np.empty((0, n_alternatives), np.float32),
+            **unwatched(0),
         )
+
+    def watching(self, token_ids: NDArray[np.int32]) -> TokenStatistics:
+        """The same with these tokens, (w,), as the watched ones, and nothing computed of them."""
+        return self._replace(**unwatched(len(self.logprob), token_ids))
 
     @staticmethod
     def unknown(like: TokenStatistics) -> TokenStatistics:
@@ -75,6 +83,16 @@ class TokenStatistics(NamedTuple):
     def concatenate(parts: Sequence[TokenStatistics]) -> TokenStatistics:
         """Join statistics of several stretches of tokens, in order."""
         return TokenStatistics(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def unwatched(n: int, token_ids: Sequence[int] | NDArray[np.int32] = ()) -> dict[str, Any]:
+    """The watched fields of `TokenStatistics` of n tokens where none of these w ids was looked at."""
+    shape = (n, len(token_ids))
+    return {
+        "watched_ids": np.broadcast_to(np.asarray(token_ids, np.int32), shape).copy(),
+        "watched_logprobs": np.full(shape, np.nan, np.float32),
+        "watched_ranks": np.zeros(shape, np.int32),
+    }
 
 
 class Segment(NamedTuple):

@@ -98,6 +98,31 @@ def test_a_sequence_has_its_prompt_its_tokens_and_their_sum(tiny_model: Any) -> 
             assert sequence.text == b"".join(p or b"" for p in pieces).decode("utf-8", "replace")
 
 
+def test_watched_tokens_of_each_sequence_by_their_texts(tiny_model: Any) -> None:
+    watched = {" capital": tiny_model.tokenizer.encode(" capital")[0], "<|im_end|>": 2}
+    for at, n in (("first", 1), (None, 1), ("every", 4)):
+        options = {} if at is None else {"watch_at": at}
+        result = toolkit.generate(
+            tiny_model, PROMPTS, samples=2, max_tokens=4, watch_tokens=list(watched), **options
+        )
+        for sequence in sequences_of(result):
+            generated = list(sequence.generated_token_ids)
+            expected = believed(tiny_model.network, list(sequence.prompt_token_ids), generated)
+            for position in range(len(generated)):
+                found = sequence.watched(position)
+                assert set(found) == set(watched)
+                for text, token_id in watched.items():
+                    wanted = expected[position, token_id] if position < n else np.nan
+                    assert found[text] == pytest.approx(wanted, abs=TOLERANCE, nan_ok=True)
+
+
+def test_beams_have_watched_tokens_and_others_have_none(tiny_model: Any) -> None:
+    result = toolkit.generate(tiny_model, PROMPTS[0], beams=2, max_tokens=3, watch_tokens=["A", "B"])
+    assert [set(sequence.watched()) for sequence in sequences_of(result)] == [{"A", "B"}] * 2
+    (sequence,) = sequences_of(toolkit.generate(tiny_model, PROMPTS[0], max_tokens=3))
+    assert sequence.watched() == {}
+
+
 def test_the_end_token_is_a_row(tiny_model: Any) -> None:
     always = replace(tiny_model, more_end_ids=frozenset(range(320)))
     result = toolkit.generate(always, PROMPTS, samples=2)

@@ -57,6 +57,17 @@ def test_scoring_what_was_generated_gives_its_log_probabilities(tiny_model: Any)
     np.testing.assert_allclose(again.logprobs, made.logprobs, rtol=1e-4, atol=1e-3)
 
 
+def test_watched_tokens_of_given_completions(tiny_model: Any) -> None:
+    result = toolkit.score(tiny_model, "How many?", [5, 6, 7], watch_tokens=["A", "B"], watch_at="every")
+    sequence = result.generations[0].sequences[0]
+    logp = forward(tiny_model, list(sequence.prompt_token_ids), [5, 6, 7])
+    for position in range(3):
+        found = sequence.watched(position)
+        for text in ("A", "B"):
+            expected = logp[position, tiny_model.tokenizer.encode(text)[0]]
+            assert found[text] == pytest.approx(expected, abs=1e-3)
+
+
 def test_settings_reach_the_scoring(tiny_model: Any) -> None:
     plain = toolkit.score(tiny_model, "Hi", " a")
     ended = toolkit.score(tiny_model, "Hi", " a", add_end=True, top_logprobs=2, system_prompt="Be brief.")

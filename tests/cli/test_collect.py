@@ -78,6 +78,21 @@ def test_beams_returned_and_the_sampler_s_order(tiny_folder: Path, prompts: Path
     assert texts[0] != texts[1]  # at temperature 3 the first keeps many more tokens
 
 
+def test_watched_tokens(tiny_folder: Path, prompts: Path, tmp_path: Path, capsys) -> None:
+    output = tmp_path / "run"
+    watch = ["--watch-tokens", 'A,B," capital"', "--watch-tokens", '","', "--watch-at", "every"]
+    assert call(tiny_folder, prompts, output, "-n", "2", *watch) == 0
+    line = capsys.readouterr().err.splitlines()[0]
+    assert line.startswith("toolkit collect: watches ',' (")
+    assert "at every position" in line
+    run = open_run(output)
+    assert set(run.watched_df()["literal"]) == {"A", "B", " capital", ","}
+    assert len(run.watched_df()) == 4 * len(run.tokens_df())
+    assert call(tiny_folder, prompts, output, "-n", "2") == 2
+    assert 'watch.at: "every" -> (not set)' in capsys.readouterr().err
+    assert main(["validate", str(output)]) == 0
+
+
 WRONG = [
     (["--sampler-order", "random"], "--sampler-order"),
     (["--beams", "2", "--beams-returned", "3"], "--beams-returned"),
@@ -116,6 +131,13 @@ WRONG = [
     (["--chat-template-config", "[1]"], "--chat-template-config"),
     (["--chat-template-config", "{"], "--chat-template-config"),
     (["--extra-eos-token", "no such token"], "--extra-eos-token"),
+    (["--watch-tokens", "A, B"], "--watch-tokens: ' B' has a space"),
+    (["--watch-tokens", "A,,B"], "--watch-tokens"),
+    (["--watch-tokens", ""], "--watch-tokens"),
+    (["--watch-tokens", "A", "--watch-tokens", "A"], "--watch-tokens: 'A' is named twice"),
+    (["--watch-tokens", "A,apital"], "--watch-tokens: 'apital' is no single token"),
+    (["--watch-at", "every"], "--watch-at: there is nothing to watch; name --watch-tokens"),
+    (["--watch-tokens", "A", "--watch-at", "last"], "--watch-at"),
     (["--no-such-option"], "--no-such-option"),
     (["--system-prompt"], "--system-prompt"),
 ]

@@ -57,6 +57,16 @@ def test_a_run_from_the_command_line(
     assert len(run.prompt_tokens_df())
 
 
+def test_watched_tokens(tiny_folder: Path, given: Path, tmp_path: Path, capsys: Captured) -> None:
+    output = tmp_path / "run"
+    options = ["--watch-tokens", "A,B", "--map", "reference=answer"]
+    assert call(tiny_folder, given, output, *options) == 0
+    assert capsys.readouterr().err.startswith("toolkit score: watches 'A' (")
+    frame = open_run(output).watched_df()
+    assert frame["literal"].tolist() == ["A", "B"] * 3
+    assert set(frame["token_index"]) == {0}
+
+
 def test_template_and_end_token_are_as_asked(tiny_folder: Path, given: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     assert (

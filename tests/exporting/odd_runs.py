@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.store.factory import make_manifest
 from toolkit.alignment import align
-from toolkit.records import PromptRecord, SequenceRecord, TokenStatistics
+from toolkit.records import PromptRecord, SequenceRecord, TokenStatistics, unwatched
 from toolkit.store import Run, RunWriter, open_run
 
 END = 0
@@ -160,7 +160,7 @@ def _statistics(draw: st.DrawFn, n: int) -> TokenStatistics:
     finite = [sorted(draw(st.lists(st.floats(-30, 0, width=32), min_size=k, max_size=k))) for _ in range(n)]
     values["alternative_ids"] = np.array(likely, np.int32).reshape(n, k)
     values["alternative_logprobs"] = np.array(finite, np.float32).reshape(n, k)[:, ::-1]
-    return TokenStatistics(**values)
+    return TokenStatistics(**(values | unwatched(n)))
 
 
 def by_key(records: Sequence[SequenceRecord]) -> Mapping[tuple[str, str, int], SequenceRecord]:

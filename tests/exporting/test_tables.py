@@ -220,15 +220,25 @@ def test_columns_are_chosen_in_their_order(tmp_path: Path) -> None:
 
 
 def test_only_the_selected_rows_are_written(tmp_path: Path) -> None:
-    run = open_run(make_run(tmp_path / "run"))
+    run = open_run(make_run(tmp_path / "run", watched=(3, 7), watch_at="every"))
     chosen = Selection([prompt_name(1)], ["sample"], [0, 2])
-    for table in ("tokens", "segments", "alternatives", "sequences"):
+    for table in ("tokens", "segments", "alternatives", "watched", "sequences"):
         rows = [json.loads(line) for line in text_of(run, table, "jsonl", None, chosen).splitlines()]
         expected = run.load(table, None, [prompt_name(1)], ["sample"]).to_pylist()
         kept = [row for row in expected if row["sample_index"] in (0, 2)]
         assert [row["sample_index"] for row in rows] == [row["sample_index"] for row in kept]
     lines = text_of(run, "sequences", "csv", ["text"], Selection(samples=[1])).splitlines()
     assert len(lines) == 1 + 3
+
+
+def test_watched_tokens_are_a_table_and_change_no_other_export(tmp_path: Path) -> None:
+    watching = open_run(make_run(tmp_path / "watching", watched=(3, 7)))
+    plain = open_run(make_run(tmp_path / "plain"))
+    rows = [json.loads(line) for line in text_of(watching, "watched", "jsonl").splitlines()]
+    expected = watching.load("watched").to_pylist()
+    assert rows == [{**row, "logprob": pytest.approx(row["logprob"], rel=1e-7)} for row in expected]
+    for table in TABLES_OF_ANY_RUN[:-1]:
+        assert text_of(watching, table, "jsonl") == text_of(plain, table, "jsonl")
 
 
 def test_grades_and_tokens_of_prompts_are_tables_too(tmp_path: Path) -> None:
@@ -293,6 +303,7 @@ def test_a_row_group_is_read_when_its_rows_are_asked_for(
         ("grades", None, EVERYTHING, "has no rows of it: nothing is graded; run toolkit grade first"),
         ("prompt_tokens", None, EVERYTHING, "were not scored when it was collected"),
         ("alternatives", None, EVERYTHING, "none were kept when it was collected"),
+        ("watched", None, EVERYTHING, "no token was watched when it was collected"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_written(

@@ -116,10 +116,12 @@ def collect(model: Any, request: Request, events: Events) -> dict[str, Any]:
     from toolkit.collect.prompts import Prompt
     from toolkit.collect.render import render_prompts
     from toolkit.collect.settings import RenderSettings, Settings
+    from toolkit.collect.watching import WatchSettings
     from toolkit.errors import ToolkitError
 
     install(events)
-    settings = Settings(num_samples=N_SAMPLES, max_tokens=MAX_TOKENS, greedy=True, seed=5)
+    watch = WatchSettings(("A", "B"), "every")
+    settings = Settings(num_samples=N_SAMPLES, max_tokens=MAX_TOKENS, greedy=True, seed=5, watch=watch)
     prompts = [Prompt(i, i + 1, id=f"q{i}", prompt=f"Question {i}?") for i in range(request.n_prompts)]
     records = render_prompts(model.tokenizer, prompts, RenderSettings())
     work = Work(model, settings, records, 4, parse_shard(request.shard), "hash")

@@ -89,6 +89,7 @@ READS: dict[str, Callable[[Run], object]] = {
     "tokens": Run.tokens_df,
     "segments": Run.segments_df,
     "alternatives": Run.alternatives_df,
+    "watched": Run.watched_df,
     "sequences": Run.sequences_df,
     "prompts": Run.prompts_df,
     "vocabulary": lambda run: run.vocabulary,

@@ -58,6 +58,7 @@ def test_killed_at_any_moment_and_resumed_it_is_the_same_run(
     assert committed.items() <= after.items()
     assert after == expected
     assert len(open_run(run).sequences_df()) == len(expected) == N_PROMPTS * (N_SAMPLES + 1)
+    assert len(open_run(run).watched_df()) == 2 * sum(map(len, expected.values()))
     assert list(validate(run)) == []
     assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
 

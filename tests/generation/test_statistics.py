@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("implementation")
 CASES = Path(__file__).parents[1] / "cases" / "metrics.json"
 NOT_DRAWN = {"constrained_logprob", "sampling_logprob"}
 ALTERNATIVES = {"alternative_ids", "alternative_logprobs"}
+WATCHED = {"watched_ids", "watched_logprobs", "watched_ranks"}
 # Around the sizes at which something else is done: 15 and 20, blocks of 64 and 256, 32 and 201 likely tokens.
 SIZES = [1, 2, 3, 14, 15, 16, 19, 20, 21, 32, 33, 63, 64, 65, 201, 202, 255, 256, 257, 1000]
 KINDS = ["normal", "wide", "narrow", "peaked", "uniform", "ties", "masked", "lowest", "offset", "flat_head"]
@@ -58,7 +59,7 @@ def tokens_of(logits):
 
 def assert_described(logits, token, statistics, row=0, tolerance=1e-5, relative=3e-7, n_alternatives=5):
     expected = reference.describe(logits, token)
-    assert set(expected) == set(statistics._fields) - NOT_DRAWN - ALTERNATIVES
+    assert set(expected) == set(statistics._fields) - NOT_DRAWN - ALTERNATIVES - WATCHED
     for name, value in expected.items():
         found = getattr(statistics, name)[row]
         # float32 keeps seven digits, so large values are looked at relatively.
@@ -123,7 +124,7 @@ def test_values_keep_to_their_ranges(logits, shift):
 
 def test_the_types_are_those_of_the_record():
     statistics = describe(make("normal", 50)[None], [3])
-    whole = {"rank", "n_finite", "alternative_ids"}
+    whole = {"rank", "n_finite", "alternative_ids", "watched_ids", "watched_ranks"}
     for name, column in statistics._asdict().items():
         assert column.dtype == (np.int32 if name in whole else np.float32), name
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.alignment import align
-from toolkit.records import Kind, PromptRecord, SequenceRecord, TokenStatistics
+from toolkit.records import Kind, PromptRecord, SequenceRecord, TokenStatistics, unwatched
 from toolkit.store import Manifest, RunWriter
 
 TEMPERATURE = 0.8
@@ -53,7 +53,12 @@ def make_logits(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def make_statistics(
-    logits: NDArray[np.float64], ids: NDArray[np.int32], k: int = 5, drawn: bool = True
+    logits: NDArray[np.float64],
+    ids: NDArray[np.int32],
+    k: int = 5,
+    drawn: bool = True,
+    watched: Sequence[int] = (),
+    watch_at: str = "first",
 ) -> TokenStatistics:
     """Statistics of tokens `ids` under `logits` (n, V), by the definitions, in float64."""
     n, size = logits.shape
@@ -90,7 +95,18 @@ def make_statistics(
         boosted_prob=_boosted(np.exp(falling), np.exp(own)).astype(single),
         alternative_ids=order.astype(np.int32),
         alternative_logprobs=np.take_along_axis(logp, order, 1).astype(single),
+        **_watched(logp, watched, n if watch_at == "every" else min(n, 1)),
     )
+
+
+def _watched(logp: NDArray[np.float64], ids: Sequence[int], n_looked: int) -> dict[str, Any]:
+    """The watched fields, computed at the first `n_looked` positions."""
+    fields = unwatched(len(logp), sorted(ids))
+    for token in range(n_looked):
+        for column, token_id in enumerate(sorted(ids)):
+            fields["watched_logprobs"][token, column] = logp[token, token_id]
+            fields["watched_ranks"][token, column] = 1 + (logp[token] > logp[token, token_id]).sum()
+    return fields
 
 
 def _lse(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -116,6 +132,8 @@ def make_record(
     k: int = 5,
     has_end: bool = True,
     n_bytes: int | None = None,
+    watched: Sequence[int] = (),
+    watch_at: str = "first",
 ) -> SequenceRecord:
     """A record of `n_tokens` tokens, an end token included; `n_bytes` cuts its text as a stop string does."""
     rng = np.random.default_rng(seed)
@@ -133,7 +151,7 @@ def make_record(
         kind=kind,
         sample_index=sample_index,
         token_ids=ids,
-        statistics=make_statistics(logits, ids, k, drawn=kind == "sample"),
+        statistics=make_statistics(logits, ids, k, kind == "sample", watched, watch_at),
         alignment=align(pieces, n_bytes),
         has_end=has_end and n_tokens > 0,
         finish_reason="stop" if has_end or n_bytes is not None else "length",
@@ -157,7 +175,14 @@ def make_prompt(prompt_id: str = "p", prompt_index: int = 0) -> PromptRecord:
 
 
 def make_records(
-    n_prompts: int = 3, n_samples: int = 4, n_tokens: int = 12, seed: int = 0, k: int = 5, greedy: bool = True
+    n_prompts: int = 3,
+    n_samples: int = 4,
+    n_tokens: int = 12,
+    seed: int = 0,
+    k: int = 5,
+    greedy: bool = True,
+    watched: Sequence[int] = (),
+    watch_at: str = "first",
 ) -> Iterator[SequenceRecord]:
     """Samples and a greedy sequence of each prompt, of 1 to 2·n_tokens − 1 tokens; some without an end."""
     for prompt in range(n_prompts):
@@ -171,6 +196,8 @@ def make_records(
                 seed=(seed, prompt, index + 1, 1),
                 k=k,
                 has_end=bool(rng.random() < 0.7),
+                watched=watched,
+                watch_at=watch_at,
             )
 
 
@@ -206,15 +233,20 @@ def make_run(
     greedy: bool = True,
     batch: int = 32,
     shuffled: bool = False,
+    watched: Sequence[int] = (),
+    watch_at: str = "first",
 ) -> Path:
     """A finished run of `make_records` at `path`, committed `batch` sequences at a time.
 
     `shuffled` commits them in an order of chance, so that the parts' keys interleave.
     """
-    with RunWriter.create(path, make_manifest(seed=seed)) as writer:
+    tables = ("watched",) if watched else ()
+    with RunWriter.create(path, make_manifest(seed=seed, tables=tables)) as writer:
         writer.add_prompts(make_prompt(prompt_name(i), i) for i in range(n_prompts))
         waiting: list[SequenceRecord] = []
-        records: Iterable[SequenceRecord] = make_records(n_prompts, n_samples, n_tokens, seed, k, greedy)
+        records: Iterable[SequenceRecord] = make_records(
+            n_prompts, n_samples, n_tokens, seed, k, greedy, watched, watch_at
+        )
         if shuffled:
             records = list(records)
             random.Random(seed).shuffle(records)

@@ -16,7 +16,16 @@ from toolkit.store import Run, RunWriter, open_run
 from toolkit.store.compact import compact
 from toolkit.store.validate import validate
 
-FRAMES = ("tokens_df", "segments_df", "sequences_df", "alternatives_df", "prompts_df", "segment_tokens_df")
+FRAMES = (
+    "tokens_df",
+    "segments_df",
+    "sequences_df",
+    "alternatives_df",
+    "prompts_df",
+    "segment_tokens_df",
+    "watched_df",
+)
+WATCHED = (0, 7, 40)
 
 
 def frames(run: Run) -> dict[str, pd.DataFrame]:
@@ -110,23 +119,26 @@ compact.compact(Path(sys.argv[1]))
         ("commit:rename", 0),
         ("commit:rename", 3),
         ("commit:rename", 4),
+        ("commit:rename", 5),
         ("compact:remove_replaced", 0),
         ("layout:_remove_parts", 0),
         ("layout:sync_folder", 0),
     ],
 )
 def test_killed_anywhere_the_run_is_whole_and_can_go_on(tmp_path: Path, step: str, count: int) -> None:
-    path = make_run(tmp_path / "run", batch=3)
+    path = make_run(tmp_path / "run", batch=3, watched=WATCHED, watch_at="every")
     before = frames(open_run(path))
+    assert len(before["watched_df"])
     done = subprocess.run([sys.executable, "-c", KILLED, str(path), step, str(count)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert_same(before, frames(open_run(path)))
     with RunWriter.open(path, make_manifest()) as writer:
         writer.add_prompts([make_prompt("new")])
-        writer.commit([make_record("new")], VOCABULARY)
+        writer.commit([make_record("new", watched=WATCHED, watch_at="every")], VOCABULARY)
     assert list(validate(path)) == []
     compact(path)
     assert len(open_run(path).sequence_keys()) == 16
+    assert len(list(path.glob("watched/*.parquet"))) == len(open_run(path).parts())
     assert list(validate(path)) == []
 
 

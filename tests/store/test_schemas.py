@@ -25,9 +25,14 @@ COLUMNS = {
     "segments": f"{KEY} segment_index text byte_start byte_end char_start char_end token_start token_end emitted_at",
     "tokens": f"{KEY} {TOKEN}",
     "alternatives": f"{KEY} token_index alternative_rank token_id logprob",
+    "watched": f"{KEY} token_index token_id logprob rank",
     "prompt_tokens": f"prompt_id {TOKEN}",
     "vocabulary": "token_id bytes literal is_special",
     "grades": f"{KEY} span_kind span_start span_end grader config_hash value extracted",
+    "similarities": "prompt_id name first_kind first_index second_kind second_index value",
+    "choices": f"{KEY} letter letter_logprob sum_logprob mean_logprob byte_logprob bare_logprob pmi "
+    "p_letter p_sum p_mean p_byte p_pmi",
+    "truths": f"{KEY} p_true mass p_true_with_samples mass_with_samples n_shown",
 }
 
 

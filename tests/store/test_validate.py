@@ -17,17 +17,21 @@ import pytest
 from tests.store.factory import VOCABULARY, make_manifest, make_prompt, make_record, make_run
 from toolkit.errors import ToolkitError
 from toolkit.store import Run, RunWriter, open_run
+from toolkit.store.manifest import write_manifest
 from toolkit.store.parquet import read_rows, writing_file
 from toolkit.store.rules import CONTENT, STRUCTURE
-from toolkit.store.schemas import TABLES
+from toolkit.store.schemas import GROUPS, TABLES
 from toolkit.store.validate import Finding, validate
 
 Change = Callable[[list[dict[str, Any]]], None]
 
+WATCHED = (0, 7, 40)  # at every position, so that row 3 of watched is the first of the second token
+
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("validate") / "run", n_prompts=2, n_samples=2)
+    path = tmp_path_factory.mktemp("validate") / "run"
+    return make_run(path, n_prompts=2, n_samples=2, watched=WATCHED, watch_at="every")
 
 
 @pytest.fixture
@@ -73,6 +77,26 @@ def repeat(row: int) -> Change:
 
 def drop(row: int) -> Change:
     return lambda rows: rows.pop(row) and None
+
+
+def put_all(name: str, value: Any) -> Change:
+    """Set a value in all rows."""
+
+    def edit(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            row[name] = value
+
+    return edit
+
+
+def as_the_token(run: Run) -> int:
+    """A row of watched whose token is the one that the sequence has there."""
+    drawn = {(*r.key, t): i for r in run.iter_sequences() for t, i in enumerate(r.token_ids.tolist())}
+    rows = run.load("watched").to_pylist()
+    keys = [(r["prompt_id"], r["kind"], r["sample_index"], r["token_index"]) for r in rows]
+    return next(
+        i for i, (key, row) in enumerate(zip(keys, rows, strict=True)) if drawn[key] == row["token_id"]
+    )
 
 
 NAN = float("nan")
@@ -121,6 +145,19 @@ DAMAGES: list[tuple[str, str, Change, int | None]] = [
     ("alternatives", "alternatives", put(1, "logprob", float("-inf")), 1),
     ("alternatives", "alternatives", drop(0), 0),
     ("alternatives", "alternatives", put(-1, "token_index", 9999), None),
+    ("sorted", "watched", swap(0, 1), 1),
+    ("has a sequence", "watched", put(-1, "sample_index", 9), None),
+    ("no NaN", "watched", put(2, "logprob", NAN), 2),
+    ("vocabulary", "watched", put(2, "token_id", 99_999), 2),
+    ("log-probabilities", "watched", put(1, "logprob", 0.01), 1),
+    ("watched values", "watched", put(1, "rank", 0), 1),
+    ("watched values", "watched", put(1, "logprob", 0.0), 1),
+    ("watched values", "watched", put_all("rank", 7), None),
+    ("watched positions", "watched", drop(4), 3),
+    ("watched positions", "watched", put(4, "token_id", 8), 4),
+    ("watched positions", "watched", put(-1, "token_index", 9999), None),
+    ("watched everywhere", "watched", lambda rows: rows.__delitem__(slice(-3, None)), 5),
+    ("watched everywhere", "watched", lambda rows: rows.clear(), 0),
     ("prompt known", "prompts", put(0, "prompt_id", "a stranger"), None),
 ]
 
@@ -136,6 +173,36 @@ def test_each_damage_is_named(run: Run, rule: str, table: str, edit: Change, row
     assert found, "no finding of this rule"
     assert all(Path(finding.file).is_file() for finding in found)
     assert row is None or row in [finding.row for finding in found]
+
+
+@pytest.mark.parametrize(("column", "wrong"), [("logprob", lambda v: v - 0.1), ("rank", lambda v: v + 1)])
+def test_a_watched_token_that_was_drawn_has_the_values_of_tokens(
+    run: Run, column: str, wrong: Callable[[Any], Any]
+) -> None:
+    row = as_the_token(run)
+    change(run, "watched", put(row, column, wrong))
+    found = [finding for finding in validate(run.path) if finding.rule == "watched values"]
+    assert [finding.row for finding in found] == [row]
+
+
+def test_tokens_watched_at_the_first_position_pass_and_one_left_out_is_named(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run", n_prompts=2, n_samples=2, watched=WATCHED)
+    assert list(validate(path)) == []
+    change(open_run(path), "watched", lambda rows: rows.__delitem__(slice(0, 3)))
+    (finding,) = validate(path)
+    assert (finding.rule, finding.row) == ("watched everywhere", 0)
+
+
+def test_a_file_of_watched_tokens_that_is_gone_is_named(run: Run) -> None:
+    path = run.part_path("watched", run.parts()[0])
+    path.unlink()
+    assert ("readable", str(path)) in [(finding.rule, finding.file) for finding in validate(run.path)]
+
+
+def test_watched_tokens_that_the_manifest_does_not_name_are_found(run: Run) -> None:
+    write_manifest(run.path, dataclasses.replace(run.manifest, tables=(), sessions=()))
+    (finding,) = [finding for finding in validate(run.path) if finding.rule == "known table"]
+    assert "the manifest does not name watched" in finding.message
 
 
 def test_every_rule_of_a_row_group_has_a_damage_here() -> None:
@@ -173,6 +240,7 @@ def test_a_sequence_over_two_row_groups_is_named(run: Run) -> None:
     split(run, "segments", int(segments.iloc[boundary - 1]))
     split(run, "alternatives", int(alternatives.iloc[boundary - 1]))
     split(run, "tokens", int(counts[boundary - 1]))
+    split(run, "watched", int(counts[boundary - 1]) * len(WATCHED))
     assert list(validate(run.path)) == []
     path = split(run, "tokens", int(counts[boundary - 1]) - 1)
     named = [finding for finding in validate(run.path) if finding.rule == "one row group"]
@@ -187,7 +255,7 @@ def test_tables_of_a_part_that_differ_in_row_groups_are_named(run: Run) -> None:
 
 def test_a_sequence_in_two_parts_is_named(run: Run) -> None:
     part = run.parts()[0]
-    for table in ("tokens", "segments", "alternatives", "sequences"):
+    for table in GROUPS["sequences"]:
         source = run.part_path(table, part)
         shutil.copy(source, source.with_stem("part-20990101T000000-00000000-000001"))
     named = [finding for finding in validate(run.path) if finding.rule == "unique keys"]
@@ -232,7 +300,7 @@ def test_a_column_of_another_type_is_named(run: Run) -> None:
 
 
 def test_a_lost_part_is_missed_by_the_counts_of_its_session(run: Run) -> None:
-    for table in ("sequences", "tokens", "segments", "alternatives"):
+    for table in reversed(GROUPS["sequences"]):
         run.part_path(table, run.parts()[0]).unlink()
     (finding,) = validate(run.path)
     assert (finding.rule, finding.message) == (

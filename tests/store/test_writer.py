@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -34,9 +35,9 @@ from toolkit.store.layout import orphans
 from toolkit.store.validate import validate
 
 
-def write(path: Path, records: Iterable[SequenceRecord]) -> Path:
+def write(path: Path, records: Iterable[SequenceRecord], **manifest: Any) -> Path:
     records = list(records)
-    with RunWriter.create(path, make_manifest()) as writer:
+    with RunWriter.create(path, make_manifest(**manifest)) as writer:
         writer.add_prompts(make_prompt(prompt_id) for prompt_id in sorted({r.prompt_id for r in records}))
         writer.commit(records, VOCABULARY)
     return path
@@ -72,6 +73,8 @@ def test_records_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     n = data.draw(st.integers(1, 6))
+    watched = data.draw(st.lists(st.integers(0, 60), max_size=4, unique=True))
+    watch_at = data.draw(st.sampled_from(["first", "every"]))
     records = []
     for index in range(n):
         record = make_record(
@@ -82,22 +85,20 @@ def test_records_come_back_as_they_were(
             seed=data.draw(st.integers(0, 99)),
             k=data.draw(st.integers(0, 6)),
             has_end=data.draw(st.booleans()),
+            watched=watched,
+            watch_at=watch_at,
         )
         if data.draw(st.booleans()):
             record = alter(record, constrained_logprob=record.statistics.logprob - 1)
         records.append(record)
-    path = write(tmp_path_factory.mktemp("trip") / "run", records)
+    path = write(tmp_path_factory.mktemp("trip") / "run", records, tables=("watched",) if watched else ())
     run = open_run(path)
     stored = {record.key: record for record in run.iter_sequences()}
     assert run.sequence_keys() == {record.key for record in records} == set(stored)
     for record in records:
-        if record.statistics.alternative_ids.shape[0] == 0:  # k is not kept where there are no tokens
+        if record.statistics.alternative_ids.shape[0] == 0:  # widths are not kept where there are no tokens
             record = alter(
-                record,
-                **{
-                    n: getattr(record.statistics, n)[:, :0]
-                    for n in ("alternative_ids", "alternative_logprobs")
-                },
+                record, **{n: v[:, :0] for n, v in record.statistics._asdict().items() if v.ndim == 2}
             )
         assert_equal(record, stored[record.key])
     assert list(validate(path)) == []
@@ -183,6 +184,49 @@ def test_vocabulary_has_the_ids_that_occur_alternatives_among_them(tmp_path: Pat
     assert set(run.vocabulary) == used
     assert all(run.vocabulary[token_id] == VOCABULARY[token_id] for token_id in used)
     assert len(run.parts("vocabulary")) > 1  # each commit adds what is new
+
+
+def test_watched_tokens_are_stored_where_they_were_looked_at_and_are_in_vocabulary(tmp_path: Path) -> None:
+    record = make_record(n_tokens=5, watched=(7, 50), k=0)
+    logprobs = record.statistics.watched_logprobs.copy()
+    logprobs[0, 1] = -np.inf
+    run = open_run(write(tmp_path / "run", [alter(record, watched_logprobs=logprobs)], tables=("watched",)))
+    rows = run.load("watched", ["token_index", "token_id", "logprob", "rank"]).to_pydict()
+    ranks = record.statistics.watched_ranks[0].tolist()
+    assert rows == {
+        "token_index": [0, 0],
+        "token_id": [7, 50],
+        "logprob": [float(logprobs[0, 0]), -np.inf],
+        "rank": ranks,
+    }
+    assert {7, 50} <= set(run.vocabulary)
+    assert len(run.parts("watched")) == len(run.parts()) == 1
+
+
+def test_watched_tokens_need_their_table_and_the_order_of_ids(tmp_path: Path) -> None:
+    record = make_record(watched=(7, 50))
+    with pytest.raises(ValueError, match="the run's manifest does not name the table watched"):
+        write(tmp_path / "one", [record])
+    turned = alter(record, watched_ids=record.statistics.watched_ids[:, ::-1])
+    with pytest.raises(ValueError, match="watched tokens are not in the order of their ids"):
+        write(tmp_path / "two", [turned], tables=("watched",))
+
+
+def test_a_part_without_watched_rows_has_the_file_all_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", [make_record(n_tokens=0, has_end=False)], tables=("watched",))
+    run = open_run(path)
+    assert run.part_path("watched", run.parts()[0]).exists()
+    assert list(validate(path)) == []
+
+
+def test_a_lost_vocabulary_gets_the_watched_tokens_again(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run", watched=(3, 60), k=0)
+    for part in open_run(path).parts("vocabulary"):
+        open_run(path).part_path("vocabulary", part).unlink()
+    with RunWriter.open(path, make_manifest(tables=("watched",))) as writer:
+        writer.restore_vocabulary(VOCABULARY)
+    assert {3, 60} <= set(open_run(path).vocabulary)
+    assert list(validate(path)) == []
 
 
 def test_prompts_round_trip_and_are_stored_once(tmp_path: Path) -> None:
@@ -291,13 +335,13 @@ def test_data_reaches_the_disk_before_the_commit_point(
 
         return record
 
-    with RunWriter.create(tmp_path / "run", make_manifest()) as writer:
+    with RunWriter.create(tmp_path / "run", make_manifest(tables=("watched",))) as writer:
         writer.add_prompts([make_prompt()])
-        writer.commit([make_record(seed=3)], VOCABULARY)
+        writer.commit([make_record(seed=3, watched=(3, 5))], VOCABULARY)
         for step in ("sync_file", "rename", "sync_folder"):
             monkeypatch.setattr(commit, step, spy(step, getattr(commit, step)))
-        writer.commit([make_record(sample_index=1, seed=3)], VOCABULARY)
-    data = ("tokens", "segments", "alternatives")
+        writer.commit([make_record(sample_index=1, seed=3, watched=(3, 5))], VOCABULARY)
+    data = ("tokens", "segments", "alternatives", "watched")
     point = steps.index("sequences")
     assert {f"sync_file {table}" for table in (*data, "sequences")} <= set(steps[:point])
     assert {f"sync_folder {table}" for table in data} <= set(steps[:point])

@@ -63,6 +63,8 @@ def generate(
     system_prompt: str | None = None,
     chat_template: bool = True,
     batch_size: int | None = None,
+    watch_tokens: Sequence[str] = (),
+    watch_at: str | None = None,
 ) -> Result:
     """Generate several samples, or the best hypotheses of a beam search, for each of several prompts.
 
@@ -101,6 +103,11 @@ def generate(
     system_prompt : str, optional
     batch_size : int, optional
         Sequences at once; by default as many as make it quicker and memory allows.
+    watch_tokens : sequence of str
+        Tokens, each by its text with its leading space, that are described however unlikely they are: see
+        `Sequence.watched`.
+    watch_at : {"first", "every"}, optional
+        Where: at the first position of a sequence, which is the default, or at every one.
 
     Returns
     -------
@@ -118,8 +125,11 @@ def generate(
     >>> result.logprobs.shape  # doctest: +SKIP
     (4, 2, 8)
     """
+    from dataclasses import replace
+
     from toolkit.collect.plan import missing_sequences
     from toolkit.collect.steps import Hooks
+    from toolkit.collect.watching import make_watch_settings
 
     settings = _settings(
         samples,
@@ -137,6 +147,7 @@ def generate(
             raise ToolkitError("sampler: a beam search does not draw; leave out sampler or beams")
     if sampler is not None and not callable(sampler):
         raise ToolkitError(f"sampler: {sampler!r} cannot be called; give a function of log-probabilities")
+    settings = replace(settings, watch=make_watch_settings(watch_tokens, watch_at))
     hooks = Hooks(sampler, tuple(logits_processors), constraint)
     generator = _generator(model, settings, batch_size, hooks)
     records = render_given(model, as_list(prompts), system_prompt, chat_template)

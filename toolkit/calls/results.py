@@ -27,7 +27,7 @@ class Sequence:
     record : SequenceRecord
         All that is known of it, as it would be stored.
     literals : Mapping
-        What a person reads for the ids of its tokens and of their alternatives.
+        What a person reads for the ids of its tokens, of their alternatives, and of watched ones.
     """
 
     prompt_token_ids: tuple[int, ...]
@@ -61,6 +61,21 @@ class Sequence:
     @property
     def statistics(self) -> TokenStatistics:
         return self.record.statistics
+
+    def watched(self, position: int = 0) -> dict[str, float]:
+        """The log-probability of each watched token at a position, by its text; nats.
+
+        Ranks are `statistics.watched_ranks`, in the same order. Empty where nothing was watched; NaN where it was
+        not looked.
+
+        Raises
+        ------
+        IndexError
+            The sequence has no such position.
+        """
+        s = self.statistics
+        pairs = zip(s.watched_ids[position].tolist(), s.watched_logprobs[position].tolist(), strict=True)
+        return {self.literals[token_id]: logprob for token_id, logprob in pairs}
 
     @property
     def text(self) -> str:
@@ -167,8 +182,12 @@ def make_result(
 
 
 def _token_ids(records: Sequence_[SequenceRecord]) -> list[int]:
-    """Every id that occurs, as a token or an alternative; -1 stands for none."""
-    found = [ids.ravel() for one in records for ids in (one.token_ids, one.statistics.alternative_ids)]
+    """Every id that occurs, as a token, an alternative or a watched one; -1 stands for none."""
+    found = [
+        ids.ravel()
+        for one in records
+        for ids in (one.token_ids, one.statistics.alternative_ids, one.statistics.watched_ids[:1])
+    ]
     return (
         [token_id for token_id in np.unique(np.concatenate(found)).tolist() if token_id >= 0] if found else []
     )

@@ -30,6 +30,8 @@ def score(
     top_logprobs: int = 5,
     system_prompt: str | None = None,
     chat_template: bool = True,
+    watch_tokens: Sequence[str] = (),
+    watch_at: str | None = None,
 ) -> Result:
     """Log-probabilities and statistics of given completions: teacher forcing, a prompt read once for all its own.
 
@@ -50,6 +52,8 @@ def score(
     system_prompt : str, optional
     chat_template : bool
         Whether a text is one user message, where the model has a chat template.
+    watch_tokens, watch_at : sequence of str, str
+        As in `toolkit.generate`.
 
     Returns
     -------
@@ -73,9 +77,11 @@ def score(
     from toolkit.collect.scoring_plans import ScoringPlan, completion_tokens
     from toolkit.collect.settings import RenderSettings, ScoreSettings
     from toolkit.collect.steps import make_scorer
+    from toolkit.collect.watching import make_watch_settings, watch_of
 
     render = RenderSettings(system_prompt=system_prompt, ignore_chat_template=not chat_template)
-    settings = ScoreSettings(joint, add_end, top_logprobs, render)
+    watched = make_watch_settings(watch_tokens, watch_at)
+    settings = ScoreSettings(joint, add_end, top_logprobs, render, watched)
     prompts = prompts if isinstance(prompts, str) else list(prompts)  # type: ignore[assignment]
     given = as_given(model, as_list(prompts))
     records = render_prompts(model.tokenizer, given, render, model.context_length)
@@ -83,7 +89,7 @@ def score(
     for record, of_prompt in zip(records, _completions(given, completions, is_one(prompts)), strict=True):
         tokens = [completion_tokens(model, record, completion, settings) for completion in of_prompt]
         plans.append(ScoringPlan(record, [completion.where for completion in of_prompt], tokens))
-    steps = scored(model, make_scorer(model, top_logprobs), plans)
+    steps = scored(model, make_scorer(model, top_logprobs, watch_of(model, watched)), plans)
     found = [record for step in steps for record in step.records]
     return make_result(records, found, model.token_bytes.literal)
 

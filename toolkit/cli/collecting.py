@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from toolkit.characters import count
-from toolkit.cli.arguments import add_json, non_negative_int, positive_int
+from toolkit.cli.arguments import add_json, non_negative_int, one_of, positive_int
 from toolkit.errors import ToolkitError
 
 if TYPE_CHECKING:
     from toolkit.collect.collector import Outcome
     from toolkit.collect.settings import RenderSettings
+    from toolkit.collect.watching import WatchSettings
+    from toolkit.models import Model
     from toolkit.store.lock import Shard
 
 
@@ -45,6 +47,18 @@ def add_statistics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt-logprobs", action="store_true", help="also store the prompts' own tokens, scored"
     )
+    parser.add_argument(
+        "--watch-tokens",
+        metavar="LIST",
+        action="append",
+        help='also store these tokens, however unlikely: A,B or " A"," B" with their spaces; repeatable',
+    )
+    parser.add_argument(
+        "--watch-at",
+        metavar="WHERE",
+        type=one_of(("first", "every")),
+        help="watch them at the first position of a sequence, or at every one (first)",
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser, lines: str) -> None:
@@ -72,6 +86,22 @@ def render_settings(args: argparse.Namespace, prefill_response: str | None = Non
         chat_template_config=_template_config(args.chat_template_config),
         prefill_response=prefill_response,
     )
+
+
+def watch_settings(args: argparse.Namespace) -> WatchSettings | None:
+    """The watched tokens of `add_statistics`."""
+    from toolkit.collect.watching import make_watch_settings, parse_tokens
+
+    tokens = [token for text in args.watch_tokens or () for token in parse_tokens(text)]
+    return make_watch_settings(tokens, args.watch_at)
+
+
+def say_watched(verb: str, model: Model, settings: WatchSettings | None) -> None:
+    """Say on stderr which tokens are watched: the same word with a space before it is another one."""
+    from toolkit.collect.watching import described, watch_of
+
+    if settings is not None:
+        print(f"toolkit {verb}: {described(model, watch_of(model, settings))}", file=sys.stderr)
 
 
 def _template_config(text: str | None) -> Mapping[str, Any]:

@@ -21,9 +21,13 @@ TABLES = (
     "sequences",
     "segments",
     "alternatives",
+    "watched",
     "prompts",
     "prompt_tokens",
     "grades",
+    "similarities",
+    "choices",
+    "truths",
     "vocabulary",
 )
 SHAPES = ("chat", "completion")

@@ -15,7 +15,9 @@ from toolkit.cli.collecting import (
     parse_shard,
     render_settings,
     report,
+    say_watched,
     stop_on_sigterm,
+    watch_settings,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +64,9 @@ def _work(args: argparse.Namespace) -> ScoreWork:
     from toolkit.collect.json_lines import file_hash
     from toolkit.collect.settings import ScoreSettings
 
-    settings = ScoreSettings(args.joint, args.add_end, args.top_logprobs, render_settings(args))
+    settings = ScoreSettings(
+        args.joint, args.add_end, args.top_logprobs, render_settings(args), watch_settings(args)
+    )
     shard = parse_shard(args.shard)
     completions = read_completions(args.input, parse_mapping(args.map, FIELDS), args.limit)
 
@@ -71,6 +75,7 @@ def _work(args: argparse.Namespace) -> ScoreWork:
     from toolkit.models import load
 
     model = load(args.model)
+    say_watched("score", model, settings.watch)
     plans = plan_completions(model, completions, settings)
     return ScoreWork(model, settings, plans, shard, file_hash(args.input), args.prompt_logprobs)
 

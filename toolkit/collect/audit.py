@@ -20,6 +20,7 @@ from toolkit.collect.progress import Progress
 from toolkit.collect.steps import make_scorer
 from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.generation.scoring import Scorer
+from toolkit.generation.watching import NO_WATCH, Watch
 from toolkit.models import Model
 from toolkit.records import SequenceRecord, TokenStatistics
 from toolkit.store import Manifest, Run
@@ -41,7 +42,7 @@ class WorstToken:
     kind: str
     sample_index: int
     token_index: int
-    measure: str  # logprob, entropy, or "alternative 3", the third likely token
+    measure: str  # logprob, entropy, "alternative 3", the third likely token, or "watched token 330"
     stored: float  # nats
     scored: float
     difference: float
@@ -53,7 +54,7 @@ class AuditResult:
 
     n_sequences: int
     n_tokens: int
-    differences: Mapping[str, Differences]  # of logprob, entropy and, where they are stored, alternatives
+    differences: Mapping[str, Differences]  # of logprob, entropy and, where stored, alternatives and watched
     worst: tuple[WorstToken, ...]  # those that differ most, the first by most
     tolerance: float  # nats
     stored_dtype: str  # that the run was collected in
@@ -76,7 +77,7 @@ def audit(
     """Score the tokens of a run again, by teacher forcing, and compare with what is stored.
 
     All tokens are compared, also those past a stop string: log-probability, entropy, and the log-probability of
-    every stored alternative.
+    every stored alternative and of every watched token.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def audit(
         A sequence has no prompt, or a token that the model has not.
     """
     comparison = _Comparison()
-    scorer = make_scorer(model, N_LIKELY)
+    scorer = make_scorer(model, N_LIKELY, _watch(run))
     with progress(_count(run, limit), 0) if progress is not None else nullcontext() as display:
         for records in _chunks(run, limit):
             prompts = _prompt_tokens(run, records)
@@ -151,20 +152,22 @@ class _Comparison:
     def __init__(self) -> None:
         self.n_sequences = 0
         self.n_tokens = 0
-        self._tallies = {name: Tally() for name in ("logprob", "entropy", "alternatives")}
+        self._tallies = {name: Tally() for name in ("logprob", "entropy", "alternatives", "watched")}
         self._worst: list[tuple[float, int, WorstToken]] = []  # a heap, the smallest difference first
         self._order = count(0, -1)  # of equal differences the first one is kept
 
     def add(self, record: SequenceRecord, scored: TokenStatistics) -> None:
         stored = record.statistics
-        here = np.column_stack([stored.logprob, stored.entropy, _listed(stored)])
-        there = np.column_stack([scored.logprob, scored.entropy, same_alternatives(stored, scored)])
+        likely = same_alternatives(stored, scored)
+        here = np.column_stack([stored.logprob, stored.entropy, _listed(stored), stored.watched_logprobs])
+        there = np.column_stack([scored.logprob, scored.entropy, likely, same_watched(stored, scored)])
         difference = differences_of(here, there)
         self.n_sequences += 1
         self.n_tokens += len(here)
         self._tallies["logprob"].add(difference[:, 0])
         self._tallies["entropy"].add(difference[:, 1])
-        self._tallies["alternatives"].add(difference[:, 2:])
+        self._tallies["alternatives"].add(difference[:, 2 : 2 + likely.shape[1]])
+        self._tallies["watched"].add(difference[:, 2 + likely.shape[1] :])
         self._keep_worst(record, here, there, np.nan_to_num(difference, nan=0.0, posinf=np.inf))
 
     def differences(self) -> dict[str, Differences]:
@@ -187,10 +190,20 @@ class _Comparison:
             if size == 0 or (len(self._worst) == N_WORST and size <= self._worst[0][0]):
                 return
             column = int(by[token].argmax())
-            measure = ("logprob", "entropy")[column] if column < 2 else f"alternative {column - 1}"
+            measure = _measure(record.statistics, column)
             values = float(here[token, column]), float(there[token, column])
             entry = size, next(self._order), WorstToken(*record.key, token, measure, *values, size)
             (heapq.heappush if len(self._worst) < N_WORST else heapq.heappushpop)(self._worst, entry)
+
+
+def _measure(stored: TokenStatistics, column: int) -> str:
+    """What a column of the compared values is."""
+    n_alternatives = stored.alternative_ids.shape[1]
+    if column < 2:
+        return ("logprob", "entropy")[column]
+    if column < 2 + n_alternatives:
+        return f"alternative {column - 1}"
+    return f"watched token {stored.watched_ids[0, column - 2 - n_alternatives]}"
 
 
 def differences_of(stored: NDArray[np.float32], scored: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -215,9 +228,26 @@ def same_alternatives(stored: TokenStatistics, scored: TokenStatistics) -> NDArr
     return np.where(same.any(axis=2), found, last)
 
 
+def same_watched(stored: TokenStatistics, scored: TokenStatistics) -> NDArray[np.float32]:
+    """The scored log-probability of each stored watched token, shape (n, w); NaN where it was not scored."""
+    same = stored.watched_ids[:, :, None] == scored.watched_ids[:, None, :]
+    if not scored.watched_ids.shape[1]:
+        return np.full(stored.watched_ids.shape, np.nan, np.float32)
+    found = np.take_along_axis(scored.watched_logprobs, same.argmax(axis=2), axis=1)
+    return np.where(same.any(axis=2), found, np.float32(np.nan))
+
+
 def _listed(stored: TokenStatistics) -> NDArray[np.float32]:
     """Stored alternatives; NaN where a position has fewer than others of its sequence."""
     return np.where(stored.alternative_ids < 0, np.float32(np.nan), stored.alternative_logprobs)
+
+
+def _watch(run: Run) -> Watch:
+    """The tokens that the run watched, at every position: what was not looked at is not compared."""
+    for rows in run.iter_row_groups("watched", "token_id"):
+        if rows.num_rows:
+            return Watch(np.unique(rows["token_id"].to_numpy()), "every")
+    return NO_WATCH
 
 
 def _count(run: Run, limit: int | None) -> int:

@@ -86,4 +86,5 @@ def make_manifest(
         blas=blas.name,
         prompt_file_hash=prompt_file_hash,
         notes=(BATCH_NOTE,),
+        tables=() if settings.watch is None else ("watched",),
     )

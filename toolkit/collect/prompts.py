@@ -64,7 +64,7 @@ def read_prompts(
 
     def make(line: Line) -> Prompt:
         prompt = make_prompt(line)
-        _claim(prompt, lines_of)
+        claim_id(prompt, lines_of)
         return prompt
 
     return read_items(path, FIELDS, make, mapping, limit)
@@ -86,7 +86,8 @@ def make_prompt(line: Line, sources: Sequence[str] = ("prompt", "messages")) -> 
     )
 
 
-def _claim(prompt: Prompt, lines_of: dict[str, int]) -> None:
+def claim_id(prompt: Prompt, lines_of: dict[str, int]) -> None:
+    """Refuse an id that another line has, and remember whose it is."""
     if prompt.id is None:
         return
     if prompt.id in lines_of:

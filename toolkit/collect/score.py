@@ -21,6 +21,7 @@ from toolkit.collect.progress import Progress
 from toolkit.collect.scoring_plans import ScoringPlan, check_stored
 from toolkit.collect.settings import ScoreSettings
 from toolkit.collect.steps import make_scorer, prepared
+from toolkit.collect.watching import watch_of
 from toolkit.generation.scoring import Scorer
 from toolkit.models import Model
 from toolkit.records import FinishReason, SequenceRecord, TokenStatistics
@@ -79,13 +80,14 @@ def score(
     """
     plans = work.mine()
     total = sum(len(plan.completions) for plan in plans)
+    watch = watch_of(work.model, work.settings.watch)
     with open_writer(output, _manifest(work), work.shard, resume=resume, overwrite=overwrite) as writer:
         if writer.prompt_ids:
             check_stored(open_run(output), plans)
         writer.add_prompts(plan.prompt for plan in plans)
         missing = sum(len(lacking(plan, writer.keys)) for plan in plans)
         display = progress(total, total - missing) if progress is not None and missing else None
-        scorer = make_scorer(work.model, work.settings.top_logprobs)
+        scorer = make_scorer(work.model, work.settings.top_logprobs, watch)
         if work.prompt_logprobs:
             add_prompt_tokens(work.model, scorer, (plan.prompt for plan in plans), writer)
         steps = scored(work.model, scorer, plans, writer.keys)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from numbers import Integral
 from typing import Any
 
+from toolkit.collect.watching import WatchSettings
 from toolkit.errors import ToolkitError, argument
 from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.sampling import Sampler
@@ -70,6 +71,7 @@ class Settings:
     stop: tuple[str, ...] = ()
     extra_eos_tokens: tuple[str, ...] = ()
     constraint: Constraint | None = None
+    watch: WatchSettings | None = None
     render: RenderSettings = field(default_factory=RenderSettings)
 
     def __post_init__(self) -> None:
@@ -114,9 +116,18 @@ class Settings:
         The number of samples, the prompts, the batch size and the shard are not in it.
         """
         settings = asdict(self)
-        for name in ("num_samples", "greedy"):
+        for name in ("num_samples", "greedy", "watch"):
             del settings[name]
-        return {**settings, "stop": list(self.stop), "extra_eos_tokens": list(self.extra_eos_tokens)}
+        lists = {"stop": list(self.stop), "extra_eos_tokens": list(self.extra_eos_tokens)}
+        return {**settings, **lists, **_watched(self.watch)}
+
+
+def _watched(watch: WatchSettings | None) -> dict[str, Any]:
+    """The part of the content that says what is watched; nothing where nothing is.
+
+    So a run that was begun before tokens could be watched has the same content still, and goes on.
+    """
+    return {} if watch is None else {"watch": watch.content()}
 
 
 @dataclass(frozen=True)
@@ -133,10 +144,13 @@ class ScoreSettings:
     add_end: bool = False  # the end token follows a completion that does not end in one
     top_logprobs: int = 5
     render: RenderSettings = field(default_factory=RenderSettings)
+    watch: WatchSettings | None = None
 
     def __post_init__(self) -> None:
         check_top_logprobs(self.top_logprobs)
 
     def content(self) -> dict[str, Any]:
         """The part that decides what a sequence holds: all of it, but the completions themselves."""
-        return asdict(self)
+        settings = asdict(self)
+        del settings["watch"]
+        return {**settings, **_watched(self.watch)}

@@ -12,6 +12,7 @@ import numpy as np
 from toolkit.alignment import align
 from toolkit.collect.continuations import TextFollower, TextStep
 from toolkit.collect.settings import Settings
+from toolkit.collect.watching import watch_of
 from toolkit.generation.backend import choose_batch, choose_statistics
 from toolkit.generation.beam import BeamSearch
 from toolkit.generation.engine import Batch, Chooser, Engine, FinishedSequence, Limits, Step
@@ -22,6 +23,7 @@ from toolkit.generation.row_limits import FixedRows, GrowingRows, RowLimit
 from toolkit.generation.row_memory import SHARE, most_rows
 from toolkit.generation.sampling import Sampler
 from toolkit.generation.scoring import Scorer
+from toolkit.generation.watching import NO_WATCH, Watch
 from toolkit.models import Model
 from toolkit.models.blas_threads import BlasThreads
 from toolkit.records import SequenceRecord, TokenStatistics
@@ -66,6 +68,7 @@ class Generator:
         self._threads = BlasThreads()
         self.forward, self.make_batch = prepared(model)
         self._processing = self._make_processing()
+        self._watch = watch_of(model, settings.watch)
 
     def run(self, plans: Sequence[PromptPlan]) -> Iterator[TextStep]:
         """Steps of the sequences that the plans name: samples and greedy ones side by side, then beams."""
@@ -96,6 +99,7 @@ class Generator:
             watcher=follower,
             processing=self._processing,
             chooser=self._hooks.sampler,
+            watch=self._watch,
         )
         yield from follower.follow(engine.run(plans))
 
@@ -110,6 +114,7 @@ class Generator:
             self._limits(),
             slots=slots,
             processing=self._processing,
+            watch=self._watch,
         )
         for group in search.run(plans):
             step = Step([], np.empty(0, np.int32), TokenStatistics.empty(), group)
@@ -171,10 +176,10 @@ def prepared(model: Model) -> tuple[Forward, Callable[[int], Batch]]:
     return _PREPARED[model]
 
 
-def make_scorer(model: Model, top_logprobs: int) -> Scorer:
-    """A scorer of given tokens, with so many alternatives a token."""
+def make_scorer(model: Model, top_logprobs: int, watch: Watch = NO_WATCH) -> Scorer:
+    """A scorer of given tokens, with so many alternatives a token, and with watched tokens."""
     _, make_batch = prepared(model)
-    return Scorer(make_batch(1), choose_statistics(Sampler(), top_logprobs))
+    return Scorer(make_batch(1), choose_statistics(Sampler(), top_logprobs), watch)
 
 
 def _only(plan: PromptPlan, *, beams: bool) -> PromptPlan:

@@ -22,8 +22,12 @@ TABLE_FORMATS: tuple[TableFormat, ...] = ("csv", "jsonl")
 _ROWS = 1 << 14  # text of as many rows is in memory at a time
 _WHERE_FROM = {
     "alternatives": "none were kept when it was collected",
+    "watched": "no token was watched when it was collected",
     "prompt_tokens": "the prompts' own tokens were not scored when it was collected",
     "grades": "nothing is graded; run toolkit grade first",
+    "similarities": "nothing is compared; run toolkit similarity first",
+    "choices": "its prompts are no questions with choices; toolkit ask makes such a run",
+    "truths": "no model was asked; run toolkit p-true first",
 }
 
 
@@ -44,7 +48,8 @@ def table_text(
     runs : Runs
         Where there are several, the columns run, model, temperature and top_p come first.
     table : str
-        tokens, sequences, segments, alternatives, prompts, prompt_tokens, grades or vocabulary.
+        tokens, sequences, segments, alternatives, watched, prompts, prompt_tokens, grades, similarities,
+        choices, truths or vocabulary.
     form : {"csv", "jsonl"}
         CSV with a line of names and cells as of `toolkit.exporting.cells.csv_cells`, or a JSON object a line.
     columns : sequence of str, optional

@@ -26,6 +26,7 @@ from toolkit.generation.engine import (
 )
 from toolkit.generation.plans import PromptPlan
 from toolkit.generation.processing import NoProcessing, Processing
+from toolkit.generation.watching import NO_WATCH, Watch
 from toolkit.records import FinishReason, TokenStatistics
 
 
@@ -67,6 +68,7 @@ class BeamSearch:
     limits : when a hypothesis ends
     slots : rows at once; at least `settings.beams`
     processing : changes logits, with a state a beam
+    watch : tokens that are described however unlikely they are
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class BeamSearch:
         *,
         slots: int,
         processing: Processing | None = None,
+        watch: Watch = NO_WATCH,
     ) -> None:
         if slots < settings.beams:
             raise ToolkitError(
@@ -90,6 +93,7 @@ class BeamSearch:
         self._limits = limits
         self._slots = slots
         self._processing = processing or NoProcessing()
+        self._watch = watch
         # A prompt's candidates are recorded before their parents' slots are free again.
         self._n_candidates = settings.beams * (1 + len(limits.end_ids))
         self._buffer = TokenBuffer(slots + self._n_candidates)
@@ -177,7 +181,9 @@ class BeamSearch:
             return self._fail(group)
         parents = np.array([beam for beam, *_ in chosen], np.intp)
         token_ids = np.array([token for _, token, *_ in chosen], np.int32)
-        given = {} if changed is None else {"constrained_logits": self._batch.take(changed, parents)}
+        given = self._watch.given(group.n)
+        if changed is not None:
+            given["constrained_logits"] = self._batch.take(changed, parents)
         n = len(chosen)
         _, statistics = self._statistics(
             self._batch.take(logits, parents), np.zeros(n), np.zeros(n, bool), forced_ids=token_ids, **given
@@ -185,7 +191,7 @@ class BeamSearch:
         slots = np.array([self._free.pop() for _ in chosen], np.intp)
         if group.n:
             self._buffer.copy_slots(np.array([group.live[p].slot for p in parents], np.intp), slots, group.n)
-        self._buffer.write(slots, np.full(n, group.n, np.intp), token_ids, statistics)
+        self._buffer.write(slots, np.full(n, group.n, np.intp), token_ids, self._watch.fill(statistics))
         self._free += [beam.slot for beam in group.live]
         old, group.live = group.live, []
         group.n += 1

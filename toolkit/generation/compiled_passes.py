@@ -122,7 +122,7 @@ def count_above_each(logits: Floats, values: Floats, counts: NDArray[np.int32]) 
         for start in range(0, size, COUNTED):
             tokens = logits[i, start : min(start + COUNTED, size)]
             for place in range(values.shape[1]):
-                n = np.int32(0)
+                n, value = np.int32(0), values[i, place]
                 for j in range(tokens.size):
-                    n += np.int32(tokens[j] > values[i, place])
+                    n += np.int32(tokens[j] > value)
                 counts[i, place] += n

@@ -23,6 +23,13 @@ class Top(NamedTuple):
     logits: NDArray[np.float32]  # (B, k)
 
 
+class Watched(NamedTuple):
+    """Some tokens of every row, however unlikely."""
+
+    logits: NDArray[np.floating]  # (B, w)
+    ranks: NDArray[np.int32]  # (B, w), 1 + the number of logits strictly greater
+
+
 class Candidates(NamedTuple):
     """Some tokens of each row, by rising id, padded to the longest row."""
 
@@ -181,6 +188,11 @@ class Distribution:
     def count_above(self, logits: NDArray[np.float32]) -> NDArray[np.int32]:
         """How many logits of each row are strictly greater than the given one, (B,)."""
         return kernels.count_above(self.logits, logits, self.workspace)
+
+    def watched(self, token_ids: NDArray[np.integer]) -> Watched:
+        """The logits of some tokens, (w,), the same ones in each row, and their ranks."""
+        logits = self.logits[:, token_ids]
+        return Watched(logits, 1 + kernels.count_above_each(self.logits, logits, self.workspace))
 
 
 def check_logits(shape: tuple[int, ...]) -> None:

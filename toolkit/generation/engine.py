@@ -21,6 +21,7 @@ from toolkit.generation.processing import NoProcessing, Processing
 from toolkit.generation.randomness import uniforms
 from toolkit.generation.row_limits import FixedRows, RowLimit
 from toolkit.generation.sampling import Sampler
+from toolkit.generation.watching import NO_WATCH, Watch
 from toolkit.records import FinishReason, Kind, TokenStatistics
 
 NOT_FINITE = "the model's logits are not finite"
@@ -152,6 +153,7 @@ class Engine:
     processing : changes logits before a token is chosen
     chooser : takes the sampler's place in sequences that are not greedy; how likely it was to choose a token
         is not known, so there is no sampling log-probability
+    watch : tokens that are described however unlikely they are
     """
 
     def __init__(
@@ -166,6 +168,7 @@ class Engine:
         watcher: Watcher | None = None,
         processing: Processing | None = None,
         chooser: Chooser | None = None,
+        watch: Watch = NO_WATCH,
     ) -> None:
         self._batch = batch
         self._statistics = statistics
@@ -176,6 +179,7 @@ class Engine:
         self._watcher = watcher
         self._processing = processing or NoProcessing()
         self._chooser = chooser
+        self._watch = watch
         # Masked logits can be all -inf, which looks the same as a model's that are not finite.
         self._no_token = NOT_FINITE if processing is None else NOT_FINITE_OR_FORBIDDEN
         self._buffer = TokenBuffer(self._limit.most)
@@ -257,7 +261,8 @@ class Engine:
         numbers: NDArray[np.float64],
         greedy: NDArray[np.bool_],
     ) -> Drawn:
-        given: dict[str, Any] = {}
+        # The sequences of a step are all at their first token, or none of them is.
+        given = self._watch.given(sequences[0].n)
         changed = self._processing.apply([sequence.state for sequence in sequences], logits)
         if changed is not None:
             given["constrained_logits"] = changed
@@ -265,7 +270,8 @@ class Engine:
             given["forced_ids"] = self._batch.choose(
                 logits if changed is None else changed, self._chooser, greedy
             )
-        return self._statistics(logits, numbers, greedy, **given)
+        token_ids, statistics = self._statistics(logits, numbers, greedy, **given)
+        return token_ids, self._watch.fill(statistics)
 
     def _finish_by_itself(self, sequence: ActiveSequence) -> None:
         context = self._limits.context_length

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ToolkitError
 from ..records import TokenStatistics
-from .distribution import Distribution, Top
+from .distribution import Distribution, Top, Watched
 from .row_passes import Moments, Workspace
 from .sampling import Sampler, draw, sampling_logprobs
 
@@ -23,6 +23,7 @@ N_ALTERNATIVES = 5
 N_TOP = 32  # the likely tokens looked at; the 20 of top20_mean_logprob are among them
 BOOST_SHARE = 0.3  # a drop ends a dominant set if it exceeds this share of the probability before it
 BOOST_MINIMUM = 0.005  # and this
+NONE_WATCHED = np.empty(0, np.int32)
 N_BOOST = 201  # 200 tokens at most have more than BOOST_MINIMUM, and the drop after the last needs one more
 
 
@@ -37,6 +38,8 @@ class Beliefs(NamedTuple):
     top_logits: NDArray[np.float64]  # (B, n), falling
     alternatives: Top  # (B, k)
     boosted_prob: NDArray[np.float64]  # (B,)
+    watched_ids: NDArray[np.int32]  # (w,)
+    watched: Watched  # (B, w)
 
     @property
     def logsumexp(self) -> NDArray[np.float64]:
@@ -54,6 +57,7 @@ def step(
     forced_ids: NDArray[np.integer] | None = None,
     constrained_logits: ArrayLike | None = None,
     score_sampling: bool = False,
+    watched_ids: NDArray[np.int32] = NONE_WATCHED,
 ) -> tuple[NDArray[np.int32], TokenStatistics]:
     """Draw a token for each row, and describe what the model believed there.
 
@@ -78,6 +82,8 @@ def step(
         log-probability under them.
     score_sampling : bool
         Also compute the log-probability with which the sampler would draw the forced tokens.
+    watched_ids : (w,) int32
+        Tokens whose log-probability and rank, by the untouched logits, are wanted in every row.
 
     Returns
     -------
@@ -96,7 +102,7 @@ def step(
         ids[raw.bad_rows] = -1
     else:
         ids = np.asarray(forced_ids, np.int32)
-    statistics = token_statistics(raw, ids, n_alternatives)
+    statistics = token_statistics(raw, ids, n_alternatives, watched_ids)
     unknown = (ids < 0) | source.bad_rows
     if forced_ids is None or score_sampling:
         if forced_ids is not None:
@@ -109,7 +115,10 @@ def step(
 
 
 def token_statistics(
-    distribution: Distribution, token_ids: NDArray[np.integer], n_alternatives: int = N_ALTERNATIVES
+    distribution: Distribution,
+    token_ids: NDArray[np.integer],
+    n_alternatives: int = N_ALTERNATIVES,
+    watched_ids: NDArray[np.int32] = NONE_WATCHED,
 ) -> TokenStatistics:
     """The statistics of one token a row; constrained_logprob and sampling_logprob are left NaN.
 
@@ -121,6 +130,8 @@ def token_statistics(
         -1 stands for no token: what is of the token is then NaN, and its rank 0.
     n_alternatives : int
         Likely tokens to list; all V where there are fewer.
+    watched_ids : (w,) int32
+        Tokens that are described in every row, however unlikely.
 
     Returns
     -------
@@ -133,6 +144,7 @@ def token_statistics(
         If a token id is outside the vocabulary, or `n_alternatives` is negative.
     """
     check_ids(token_ids, distribution.n_tokens)
+    check_ids(watched_ids, distribution.n_tokens)
     check_alternatives(n_alternatives)
     if distribution.moments is None:
         raise ValueError("the distribution was computed without its moments")
@@ -148,6 +160,8 @@ def token_statistics(
             top_logits=top.logits.astype(np.float64),
             alternatives=Top(top.ids[:, :n_alternatives], top.logits[:, :n_alternatives]),
             boosted_prob=_boosted(distribution, top, distribution.log_probability(token_ids)),
+            watched_ids=watched_ids,
+            watched=distribution.watched(watched_ids),
         )
     return assemble(beliefs, has_token=np.asarray(token_ids) >= 0)
 
@@ -176,7 +190,9 @@ def check_alternatives(n_alternatives: int) -> None:
 
 def assemble(beliefs: Beliefs, has_token: NDArray[np.bool_]) -> TokenStatistics:
     """The statistics that follow from a few numbers a row; NaN where a row is bad or has no token."""
-    maximum, total, moments, token_logit, rank, top_logits, alternatives, boosted = beliefs
+    maximum, total, moments, token_logit, rank, top_logits, alternatives, boosted, watched_ids, watched = (
+        beliefs
+    )
     bad = ~np.isfinite(maximum)
     with np.errstate(all="ignore"):
         lse = beliefs.logsumexp
@@ -195,6 +211,7 @@ def assemble(beliefs: Beliefs, has_token: NDArray[np.bool_]) -> TokenStatistics:
         )
         of_token = dict(logprob=token_logit - lse, boosted_prob=boosted)
         listed = alternatives.logits - lse[:, None]
+        looked_at = watched.logits - lse[:, None]
     missing = np.full(len(lse), np.nan, np.float32)
     return TokenStatistics(
         constrained_logprob=missing,
@@ -203,6 +220,9 @@ def assemble(beliefs: Beliefs, has_token: NDArray[np.bool_]) -> TokenStatistics:
         n_finite=np.where(bad, 0, moments.n_finite).astype(np.int32),
         alternative_ids=np.where(bad[:, None], 0, alternatives.ids).astype(np.int32),
         alternative_logprobs=_float32(listed, bad),
+        watched_ids=np.broadcast_to(watched_ids, looked_at.shape).astype(np.int32),
+        watched_logprobs=_float32(looked_at, bad),
+        watched_ranks=np.where(bad[:, None], 0, watched.ranks).astype(np.int32),
         **{name: _float32(value, bad) for name, value in scalars.items()},
         **{name: _float32(value, bad | ~has_token) for name, value in of_token.items()},
     )

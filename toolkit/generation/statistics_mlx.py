@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from ..models import blas
 from ..records import TokenStatistics
-from .distribution import Top, check_logits
+from .distribution import Top, Watched, check_logits
 from .row_passes import FLOOR, Moments
 from .sampler import Sampler
 from .statistics import (
     N_ALTERNATIVES,
     N_BOOST,
+    NONE_WATCHED,
     Beliefs,
     assemble,
     boosted_prob,
@@ -38,7 +39,7 @@ BLOCK = 16  # of N_BOOST blocks with the largest maxima, all logits are sorted: 
 LOWEST = float(np.finfo(np.float32).min)
 
 
-N_FLOATS = 13
+N_FLOATS = 14
 
 
 class Numbers(NamedTuple):
@@ -60,11 +61,13 @@ class Numbers(NamedTuple):
     source_logit: Any
     law_total: Any
     top_logits: Any  # (B, n)
+    watched_logits: Any  # (B, w)
     token_id: Any
     rank: Any
     n_finite: Any
     is_kept: Any  # whether the sampler may draw the token
     alternative_ids: Any  # (B, k)
+    watched_ranks: Any  # (B, w)
 
 
 class Choice(NamedTuple):
@@ -84,6 +87,7 @@ def step(
     forced_ids: NDArray[np.integer] | None = None,
     constrained_logits: Any | None = None,
     score_sampling: bool = False,
+    watched_ids: NDArray[np.int32] = NONE_WATCHED,
 ) -> tuple[NDArray[np.int32], TokenStatistics]:
     """Draw a token for each row, and describe what the model believed there: `statistics.step` on a device.
 
@@ -91,7 +95,7 @@ def step(
     ----------
     logits, constrained_logits : (B, V) mx.array
         In any floating type; the computation is in float32.
-    sampler, uniforms, greedy_rows, n_alternatives, forced_ids, score_sampling
+    sampler, uniforms, greedy_rows, n_alternatives, forced_ids, score_sampling, watched_ids
         As in `statistics.step`.
 
     Returns
@@ -103,6 +107,7 @@ def step(
     """
     check_logits(logits.shape)
     check_alternatives(n_alternatives)
+    check_ids(watched_ids, logits.shape[1])
     raw = source = sampling_mlx.softmax(logits)
     if constrained_logits is not None:
         check_constrained(np.shape(constrained_logits), logits.shape)
@@ -116,11 +121,11 @@ def step(
         check_ids(forced_ids, logits.shape[1])
         token = mx.array(np.asarray(forced_ids, np.int32))[:, None]
         choice = _score(source, sampler, token, greedy) if score_sampling else _given(source, token)
-    numbers = _transfer(_numbers(raw, source, choice, n_alternatives))
+    numbers = _transfer(_numbers(raw, source, choice, n_alternatives, watched_ids))
     ids = numbers.token_id[:, 0].copy()
     if forced_ids is None:
         ids[~np.isfinite(numbers.maximum + numbers.source_maximum)[:, 0]] = -1
-    statistics = _statistics(numbers._replace(token_id=ids[:, None]), logits.shape[1])
+    statistics = _statistics(numbers._replace(token_id=ids[:, None]), logits.shape[1], watched_ids)
     if forced_ids is None or score_sampling:
         statistics = statistics._replace(sampling_logprob=_sampling_logprob(numbers, sampler, greedy, ids))
     if source is not raw:
@@ -152,7 +157,13 @@ def _given(source: Softmax, token: mx.array) -> Choice:
     return Choice(token, mx.ones_like(token), mx.ones_like(source.total))
 
 
-def _numbers(raw: Softmax, source: Softmax, choice: Choice, n_alternatives: int) -> Numbers:
+def _numbers(
+    raw: Softmax,
+    source: Softmax,
+    choice: Choice,
+    n_alternatives: int,
+    watched_ids: NDArray[np.int32],
+) -> Numbers:
     logits, maximum, shifted, weights, total = raw
     finite = logits > -mx.inf
     n_finite = finite.sum(axis=1, keepdims=True)
@@ -163,6 +174,7 @@ def _numbers(raw: Softmax, source: Softmax, choice: Choice, n_alternatives: int)
     token = mx.maximum(choice.token_id, 0)
     token_logit = mx.take_along_axis(logits, token, axis=1)
     top_logits, alternative_ids = _top(logits, max(N_BOOST, n_alternatives), n_alternatives)
+    watched_logits = mx.take(logits, mx.array(watched_ids), axis=1) if len(watched_ids) else logits[:, :0]
     return Numbers(
         maximum=maximum,
         total=total,
@@ -177,12 +189,23 @@ def _numbers(raw: Softmax, source: Softmax, choice: Choice, n_alternatives: int)
         source_logit=mx.take_along_axis(source.logits, token, axis=1),
         law_total=choice.law_total,
         top_logits=top_logits,
+        watched_logits=watched_logits,
         token_id=choice.token_id,
         rank=1 + (logits > token_logit).sum(axis=1, keepdims=True),
         n_finite=n_finite,
         is_kept=choice.is_kept,
         alternative_ids=alternative_ids,
+        watched_ranks=_ranks(logits, watched_logits),
     )
+
+
+def _ranks(logits: mx.array, values: mx.array) -> mx.array:
+    """1 + how many logits of each row are greater than each of its values, (B, w): a pass for each value."""
+    if not values.shape[1]:
+        return mx.zeros(values.shape, mx.int32)
+    columns = (values[:, place : place + 1] for place in range(values.shape[1]))
+    above = [(logits > column).sum(axis=1, keepdims=True) for column in columns]
+    return 1 + mx.concatenate(above, axis=1)
 
 
 def _top(logits: mx.array, n: int, n_ids: int) -> tuple[mx.array, mx.array]:
@@ -213,7 +236,7 @@ def _transfer(numbers: Numbers) -> Numbers:
     return Numbers(*(part.astype(np.float64) for part in read), *parts[N_FLOATS:])
 
 
-def _statistics(numbers: Numbers, n_tokens: int) -> TokenStatistics:
+def _statistics(numbers: Numbers, n_tokens: int, watched_ids: NDArray[np.int32]) -> TokenStatistics:
     column = Numbers(*(part[:, :1].ravel() for part in numbers))
     top_logits = numbers.top_logits[:, :n_tokens]  # what the padding of a small vocabulary adds is cut off
     ids = numbers.alternative_ids[:, :n_tokens]
@@ -235,6 +258,8 @@ def _statistics(numbers: Numbers, n_tokens: int) -> TokenStatistics:
             top_logits=top_logits,
             alternatives=Top(ids, top_logits[:, : ids.shape[1]]),
             boosted_prob=boosted_prob(top_logits - logsumexp[:, None], column.token_logit - logsumexp),
+            watched_ids=watched_ids,
+            watched=Watched(numbers.watched_logits, numbers.watched_ranks),
         )
     return assemble(beliefs, has_token=column.token_id >= 0)
 

@@ -17,6 +17,8 @@ from toolkit.store.schemas import GROUPS, ROW_GROUP_TOKENS
 def commit_part(run: Path, group: str, part: str, block: Block) -> None:
     """Write a part: when this returns it is on disk, and when this raises readers never saw it.
 
+    The part gets a file in each table of the block, the group's own among them.
+
     Steps
     -----
     1. Write every table's file aside, under a hidden name; row group i of each holds the same sequences.
@@ -34,7 +36,7 @@ def commit_part(run: Path, group: str, part: str, block: Block) -> None:
     ValueError
         A value is null where that has no meaning.
     """
-    paths = {table: part_path(run, table, part) for table in GROUPS[group]}
+    paths = {table: part_path(run, table, part) for table in GROUPS[group] if table in block.rows}
     with ExitStack() as undo:
         staged = {}
         for table, path in paths.items():
@@ -48,8 +50,9 @@ def commit_part(run: Path, group: str, part: str, block: Block) -> None:
             with writing(path):
                 sync_file(staged[table])
                 if table == group:
-                    for other in GROUPS[group][:-1]:
-                        sync_folder(paths[other].parent)
+                    for other in paths.values():
+                        if other != path:
+                            sync_folder(other.parent)
                 undo.callback(path.unlink, missing_ok=True)
                 rename(staged[table], path)
         with writing(paths[group]):

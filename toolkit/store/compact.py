@@ -27,7 +27,7 @@ from toolkit.store.layout import (
     require_run,
 )
 from toolkit.store.lock import RunLock
-from toolkit.store.manifest import read_manifest
+from toolkit.store.manifest import Manifest, read_manifest
 from toolkit.store.parquet import TableFile, read_rows
 from toolkit.store.schemas import GROUPS
 
@@ -67,17 +67,19 @@ def compact(path: str | Path, target_tokens: int = TARGET_TOKENS) -> Compaction:
     writer = new_session_id()
     lock = RunLock.acquire(run, writer)
     try:
-        remove_leftovers(run, writer, read_manifest(run).unfinished_elsewhere)
-        before = _counted(run)
+        manifest = read_manifest(run)
+        remove_leftovers(run, writer, manifest.unfinished_elsewhere)
+        before = _counted(run, manifest)
         replaced = 0
         plans = [(group, old) for group in _GROUPS for old in _plan(run, group, target_tokens)]
         for number, (group, old) in enumerate(plans, 1):
-            _merge(run, group, part_name(writer, number), old)
-            replaced += len(old) * len(GROUPS[group])
+            tables = manifest.tables_of(group)
+            _merge(run, group, tables, part_name(writer, number), old)
+            replaced += len(old) * len(tables)
         removed = len(remove_replaced(run))
     finally:
         lock.release()
-    after = _counted(run)
+    after = _counted(run, manifest)
     return Compaction(before.parts, after.parts, before.files, after.files, replaced - removed)
 
 
@@ -86,9 +88,9 @@ class _Counted(NamedTuple):
     files: int
 
 
-def _counted(run: Path) -> _Counted:
+def _counted(run: Path, manifest: Manifest) -> _Counted:
     parts = {group: len(committed_parts(run, group)) for group in _GROUPS}
-    return _Counted(parts["sequences"], sum(n * len(GROUPS[group]) for group, n in parts.items()))
+    return _Counted(parts["sequences"], sum(n * len(manifest.tables_of(group)) for group, n in parts.items()))
 
 
 def _plan(run: Path, group: str, target: int) -> Iterator[list[str]]:
@@ -110,10 +112,8 @@ def _size_and_start(run: Path, group: str, part: str) -> tuple[int, str]:
         return file.n_rows, file.least
 
 
-def _merge(run: Path, group: str, new: str, old: Sequence[str]) -> None:
-    parts = [
-        {table: read_rows(part_path(run, table, part), table) for table in GROUPS[group]} for part in old
-    ]
+def _merge(run: Path, group: str, tables: Sequence[str], new: str, old: Sequence[str]) -> None:
+    parts = [{table: read_rows(part_path(run, table, part), table) for table in tables} for part in old]
     block = merge_blocks(parts, group)
     record_replacement(run, group, new, old)
     commit_part(run, group, new, block)

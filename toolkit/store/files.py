@@ -55,6 +55,12 @@ def write_result(path: Path, data: bytes) -> None:
         write_atomically(path, data)
 
 
+def file_identity(path: Path) -> tuple[int, ...]:
+    """Numbers that are others once the file was replaced."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def is_stream(path: Path) -> bool:
     """Whether there is a pipe or a device such as /dev/null at `path`."""
     return path.exists() and not path.is_file()

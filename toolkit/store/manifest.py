@@ -18,7 +18,7 @@ from typing import Any
 from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.store.files import is_temporary, write_atomically, writing
 from toolkit.store.layout import MANIFEST, SESSIONS, require_run
-from toolkit.store.schemas import SCHEMA_VERSION
+from toolkit.store.schemas import GROUPS, OPTIONAL, SCHEMA_VERSION
 
 _ADDED = {"added": True}  # a field that was not written at first
 _LARGEST = 64 << 20  # bytes; a manifest takes a few thousand
@@ -66,11 +66,17 @@ class Manifest:
     notes: tuple[str, ...] = ()
     schema_version: str = SCHEMA_VERSION
     sessions: tuple[Session, ...] = ()
+    # Of the tables that a run may lack, those that it has; earlier runs have none.
+    tables: tuple[str, ...] = field(default=(), metadata=_ADDED)
 
     @property
     def content_hash(self) -> str:
         """SHA-256 of `content_config`, hexadecimal."""
         return content_hash(self.content_config)
+
+    def tables_of(self, group: str) -> tuple[str, ...]:
+        """The tables of a group that each of its parts has a file in; the group's own is the last."""
+        return tuple(name for name in GROUPS[group] if name not in OPTIONAL or name in self.tables)
 
     @property
     def current(self) -> Session | None:

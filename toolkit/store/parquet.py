@@ -152,6 +152,13 @@ def read_files(paths: Iterable[Path], table: str, columns: Sequence[str]) -> pa.
     return pa.concat_tables(rows) if rows else TABLES[table].schema.empty_table().select(columns)
 
 
+def no_rows(table: str, columns: Sequence[str]) -> pa.Table:
+    """No rows, of the types that `TableFile.read` gives."""
+    fields = [TABLES[table].schema.field(name) for name in columns]
+    coded = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([f.with_type(coded) if f.name in _CODED else f for f in fields]).empty_table()
+
+
 def keep_rows(
     rows: pa.Table, prompts: Sequence[str] | None = None, kinds: Sequence[str] | None = None
 ) -> pa.Table:

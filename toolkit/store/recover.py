@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from toolkit.errors import DataFault
 from toolkit.store.layout import committed_parts, part_path, set_aside
+from toolkit.store.manifest import Manifest, read_manifest
 from toolkit.store.parquet import TableFile
 from toolkit.store.schemas import GROUPS
 
@@ -25,10 +26,11 @@ def find_damage(run: Path) -> Iterator[Damage]:
 
     Reading costs some millionth of the time that collecting took.
     """
+    manifest = read_manifest(run)
     for group in GROUPS:
         for part in committed_parts(run, group):
             try:
-                _check(run, group, part)
+                _check(run, manifest, group, part)
             except DataFault as fault:
                 yield Damage(group, part, str(fault))
 
@@ -41,9 +43,9 @@ def move_damage_aside(run: Path) -> list[Damage]:
     return found
 
 
-def _check(run: Path, group: str, part: str) -> None:
+def _check(run: Path, manifest: Manifest, group: str, part: str) -> None:
     shapes = set()
-    for table in GROUPS[group]:
+    for table in manifest.tables_of(group):
         path = part_path(run, table, part)
         with TableFile(path, table, whole=True) as file:
             shapes.add(file.n_groups)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.errors import DataFault
-from toolkit.records import Alignment, Segment, SequenceRecord, TokenStatistics
+from toolkit.records import Alignment, Segment, SequenceRecord, TokenStatistics, unwatched
 from toolkit.store.blocks import Rows
 from toolkit.store.keys import match_rows
 from toolkit.store.rows import COUNTS, SCALARS
@@ -22,11 +22,12 @@ def sequence_records(rows: Rows) -> Iterator[SequenceRecord]:
     """The records whose rows these are.
 
     Alternatives of a sequence come as wide as its widest position; others are filled with id -1 and -inf.
+    Watched tokens that were not looked at are NaN, with rank 0.
 
     Parameters
     ----------
     rows : mapping of str to pyarrow.Table
-        The same row group of tokens, segments, alternatives and sequences, all columns.
+        The same row group of tokens, segments, alternatives, watched and sequences, all columns.
 
     Raises
     ------
@@ -38,8 +39,10 @@ def sequence_records(rows: Rows) -> Iterator[SequenceRecord]:
     pieces = rows["tokens"]["bytes"].to_pylist()
     segments = _segments(rows["segments"])
     alternatives = _arrays(rows["alternatives"].drop_columns(["prompt_id", "kind"]))
-    token_at, segment_at, alternative_at = (
-        _starts(rows[name], rows["sequences"], name) for name in ("tokens", "segments", "alternatives")
+    watched = _arrays(rows["watched"].drop_columns(["prompt_id", "kind"]))
+    token_at, segment_at, alternative_at, watched_at = (
+        _starts(rows[name], rows["sequences"], name)
+        for name in ("tokens", "segments", "alternatives", "watched")
     )
     for index, head in enumerate(heads):
         here = slice(*token_at[index : index + 2])
@@ -47,9 +50,10 @@ def sequence_records(rows: Rows) -> Iterator[SequenceRecord]:
         likely = {
             name: values[slice(*alternative_at[index : index + 2])] for name, values in alternatives.items()
         }
+        seen = {name: values[slice(*watched_at[index : index + 2])] for name, values in watched.items()}
         yield SequenceRecord(
             token_ids=own["token_id"],
-            statistics=_statistics(own, likely),
+            statistics=_statistics(own, likely, seen),
             alignment=Alignment(
                 tuple(pieces[here]),
                 own["byte_start"],
@@ -70,13 +74,19 @@ def _starts(rows: pa.Table, sequences: pa.Table, name: str) -> NDArray[np.int64]
     return np.searchsorted(owner, np.arange(sequences.num_rows + 1))
 
 
-def _statistics(own: Mapping[str, NDArray[Any]], likely: Mapping[str, NDArray[Any]]) -> TokenStatistics:
+def _statistics(
+    own: Mapping[str, NDArray[Any]], likely: Mapping[str, NDArray[Any]], seen: Mapping[str, NDArray[Any]]
+) -> TokenStatistics:
     n, k = len(own["logprob"]), int(likely["alternative_rank"].max(initial=0))
     ids, logprobs = np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32)
     place = likely["token_index"], likely["alternative_rank"] - 1
     ids[place], logprobs[place] = likely["token_id"], likely["logprob"]
     scalars = {name: own[name] for name in SCALARS}
-    return TokenStatistics(**scalars, alternative_ids=ids, alternative_logprobs=logprobs)
+    watched_ids, column = np.unique(seen["token_id"], return_inverse=True)
+    watched = unwatched(n, watched_ids)
+    at = seen["token_index"], column
+    watched["watched_logprobs"][at], watched["watched_ranks"][at] = seen["logprob"], seen["rank"]
+    return TokenStatistics(**scalars, alternative_ids=ids, alternative_logprobs=logprobs, **watched)
 
 
 def _segments(rows: pa.Table) -> list[Segment]:

@@ -6,7 +6,7 @@ In memory NaN is "not computed", as is a rank or a count of finite logits below 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -23,9 +23,9 @@ from toolkit.records import (
     TokenStatistics,
 )
 from toolkit.store.blocks import Block, single_block
-from toolkit.store.schemas import ALTERNATIVES, PROMPT_TOKENS, SEGMENTS, SEQUENCES, TOKENS
+from toolkit.store.schemas import ALTERNATIVES, PROMPT_TOKENS, SEGMENTS, SEQUENCES, TOKENS, WATCHED, Table
 
-SCALARS = tuple(name for name in TokenStatistics._fields if not name.startswith("alternative"))
+SCALARS = tuple(name for name in TokenStatistics._fields if not name.startswith(("alternative", "watched")))
 COUNTS = ("rank", "n_finite")  # integers, null where below 1
 
 
@@ -46,13 +46,20 @@ class VocabularyEntry(NamedTuple):
     is_special: bool
 
 
-def sequence_block(records: Sequence[SequenceRecord]) -> Block:
+def sequence_block(records: Sequence[SequenceRecord], optional: Collection[str] = ()) -> Block:
     """Rows of `records`, which are sorted by key, for the tables of the sequences group.
+
+    Parameters
+    ----------
+    records : sequence of SequenceRecord
+    optional : collection of str
+        Those of `schemas.OPTIONAL` that the run has.
 
     Raises
     ------
     ValueError
-        The fields of a record do not fit together, or a value is NaN where null has no meaning.
+        The fields of a record do not fit together, a value is NaN where null has no meaning, or tokens are
+        watched in a run that has no table for them.
     """
     for record in records:
         _check_record(record)
@@ -66,9 +73,15 @@ def sequence_block(records: Sequence[SequenceRecord]) -> Block:
     rows = {
         "tokens": _token_table(records, counts["tokens"]),
         "segments": _segment_table(records, counts["segments"]),
-        "alternatives": _alternative_table(records, alternatives, counts["alternatives"]),
+        "alternatives": _rows_table(ALTERNATIVES, records, alternatives, counts["alternatives"]),
         "sequences": _sequence_table(records),
     }
+    watched = [_watched_rows(record) for record in records]
+    if "watched" in optional:
+        counts["watched"] = np.array([len(own["token_id"]) for own in watched], np.int64)
+        rows["watched"] = _rows_table(WATCHED, records, watched, counts["watched"])
+    elif any(len(own["token_id"]) for own in watched):
+        raise ValueError("tokens are watched, and the run's manifest does not name the table watched")
     return Block(rows, counts)
 
 
@@ -184,15 +197,31 @@ def _alternative_rows(record: SequenceRecord) -> dict[str, NDArray[Any]]:
     }
 
 
-def _alternative_table(
+def _watched_rows(record: SequenceRecord) -> dict[str, NDArray[Any]]:
+    """Where they were looked at only; a masked token is -inf there."""
+    s = record.statistics
+    ids, logprobs, ranks = s.watched_ids, s.watched_logprobs, s.watched_ranks
+    if (np.diff(ids, axis=1) <= 0).any():
+        raise ValueError(f"sequence {record.key}: watched tokens are not in the order of their ids")
+    token, place = np.nonzero(~np.isnan(logprobs))
+    return {
+        "token_index": token.astype(np.int32),
+        "token_id": ids[token, place].astype(np.int32),
+        "logprob": logprobs[token, place].astype(np.float32),
+        "rank": ranks[token, place].astype(np.int32),
+    }
+
+
+def _rows_table(
+    table: Table,
     records: Sequence[SequenceRecord],
     rows: Sequence[Mapping[str, NDArray[Any]]],
     counts: NDArray[np.int64],
 ) -> pa.Table:
+    """The rows of each record one after the other, with its key."""
     columns = _key_columns(records, counts)
-    names = ("token_index", "alternative_rank", "token_id", "logprob")
-    columns |= {name: np.concatenate([row[name] for row in rows]) for name in names}
-    return pa.table(columns, schema=ALTERNATIVES.schema)
+    columns |= {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    return pa.table(columns, schema=table.schema)
 
 
 def _key_columns(records: Sequence[SequenceRecord], counts: NDArray[np.int64] | None) -> dict[str, Any]:

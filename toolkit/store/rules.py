@@ -20,17 +20,15 @@ from toolkit.records import FINISH_REASONS, KINDS
 from toolkit.store.blocks import Rows
 from toolkit.store.keys import KeyCoder, match_rows
 from toolkit.store.schemas import GROUPS, TABLES
+from toolkit.store.watched_rules import ROUNDING, wrong_extent, wrong_positions, wrong_values
 
 Mask = NDArray[np.bool_]
-
-ROUNDING = 1e-3
-"""Nats by which a float32 log-probability may pass 0 or another one that bounds it."""
 
 _SUM_ROUNDING = 1e-6  # relative; sums are float64 of the stored float32 values
 
 
 class View:
-    """The same row group of every table of the sequences group, and what the rules share.
+    """The same row group of every table of the sequences group that the run has, and what the rules share.
 
     Parameters
     ----------
@@ -251,7 +249,7 @@ def _wrong_alternatives(view: View, _: str) -> Mask:
 
 
 _ALL = GROUPS["sequences"]
-_DATA = ("tokens", "segments", "alternatives")
+_DATA = ("tokens", "segments", "alternatives", "watched")
 _HEADS = ("sequences",)
 
 STRUCTURE: tuple[Rule, ...] = (
@@ -267,7 +265,7 @@ CONTENT: tuple[Rule, ...] = (
     Rule("token bytes", ("tokens",), "its range or is_special does not fit its bytes", _wrong_token_bytes),
     Rule(
         "vocabulary",
-        ("tokens", "alternatives"),
+        ("tokens", "alternatives", "watched"),
         "its id is not in vocabulary, or not as here",
         _wrong_vocabulary,
     ),
@@ -278,7 +276,7 @@ CONTENT: tuple[Rule, ...] = (
     Rule("sums", _HEADS, "its sums are not those of its tokens", _wrong_sum),
     Rule(
         "log-probabilities",
-        ("tokens", "alternatives"),
+        ("tokens", "alternatives", "watched"),
         "is above 0, or above the most likely one",
         _impossible,
     ),
@@ -288,4 +286,14 @@ CONTENT: tuple[Rule, ...] = (
         "is not sorted by falling log-probability from rank 1",
         _wrong_alternatives,
     ),
+    Rule(
+        "watched values", ("watched",), "does not fit its rank, or the tokens of its position", wrong_values
+    ),
+    Rule(
+        "watched positions",
+        ("watched",),
+        "is at no token, after a gap, or not of the tokens watched before",
+        wrong_positions,
+    ),
+    Rule("watched everywhere", _HEADS, "is not watched where others are", wrong_extent),
 )

@@ -13,8 +13,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-SCHEMA_VERSION = "1.0"
-"""MAJOR.MINOR. A reader reads every minor version of its major version, and refuses other majors."""
+SCHEMA_VERSION = "1.1"
+"""MAJOR.MINOR. A reader reads every minor version of its major version, and refuses other majors.
+
+1.1 has the table watched.
+"""
 
 ROW_GROUP_TOKENS = 1 << 17
 """A row group is closed when the next sequence would take it past this many tokens (or rows)."""
@@ -256,6 +259,20 @@ ALTERNATIVES = Table(
     ),
 )
 
+WATCHED = Table(
+    "watched",
+    "a watched token at a position of a sequence, where asked for",
+    _KEY,
+    ("token_index", "token_id"),
+    (
+        *_SEQUENCE_KEY,
+        _position("token_index", "the position, from 0"),
+        _id("token_id", "the watched token, however unlikely there; its bytes are in vocabulary"),
+        _float("logprob", "from the untouched logits; -inf where it is masked out", nullable=False),
+        Column("rank", pa.int32(), "1 + the number of logits strictly greater", "rank"),
+    ),
+)
+
 PROMPT_TOKENS = Table(
     "prompt_tokens",
     "a token of a prompt, where asked for",
@@ -299,18 +316,88 @@ GRADES = Table(
     ),
 )
 
+SIMILARITIES = Table(
+    "similarities",
+    "how alike two sequences of a prompt are, written beside the run",
+    ("prompt_id",),
+    ("name", "first_kind", "first_index", "second_kind", "second_index"),
+    (
+        *_PROMPT_KEY,
+        _id("name", "what they are stored as: model, embeddings, file or a name of the user's", pa.string()),
+        _id("first_kind", "kind of that of the two which comes first in the order of the key", pa.string()),
+        _id("first_index", "its sample_index", unit="index"),
+        _id("second_kind", "kind of the other", pa.string()),
+        _id("second_index", "its sample_index", unit="index"),
+        _double("value", "1 says the same, 0 has nothing in common", "0 to 1", nullable=False),
+    ),
+)
+
+CHOICES = Table(
+    "choices",
+    "a choice of a question, with its scores; written beside the run",
+    _KEY,
+    (),
+    (
+        *_SEQUENCE_KEY,
+        _id("letter", "the letter that stood before it, in the order of the question", pa.string()),
+        _double(
+            "letter_logprob",
+            "of its letter after the prompt that lists the choices; of several orders, the log of the mean "
+            "probability",
+        ),
+        _double("sum_logprob", "of its text after the question; null where the logits were not finite"),
+        _double("mean_logprob", "sum_logprob over the number of its tokens"),
+        _double("byte_logprob", "sum_logprob over the number of its bytes"),
+        _double("bare_logprob", "of its text after a prompt without the question"),
+        _double("pmi", "sum_logprob - bare_logprob"),
+        _double("p_letter", "softmax of letter_logprob over the choices; of several orders the mean", "probability"),
+        _double("p_sum", "softmax of sum_logprob over the choices", "probability"),
+        _double("p_mean", "softmax of mean_logprob over the choices", "probability"),
+        _double("p_byte", "softmax of byte_logprob over the choices", "probability"),
+        _double("p_pmi", "softmax of pmi over the choices", "probability"),
+    ),
+)
+
+TRUTHS = Table(
+    "truths",
+    "an answer that a model was asked about, whether it is true; written beside the run",
+    _KEY,
+    (),
+    (
+        *_SEQUENCE_KEY,
+        _double("p_true", "probability of True over True and False", "probability"),
+        _double("mass", "probability of True and False together, over the whole vocabulary", "probability"),
+        _double(
+            "p_true_with_samples",
+            "p_true with samples of the prompt shown before; null where there are none",
+            "probability",
+        ),
+        _double("mass_with_samples", "mass with samples shown before", "probability"),
+        _id("n_shown", "number of samples that were shown", unit="samples"),
+    ),
+)
+
 TABLES: Mapping[str, Table] = {
     table.name: table
-    for table in (PROMPTS, SEQUENCES, SEGMENTS, TOKENS, ALTERNATIVES, PROMPT_TOKENS, VOCABULARY, GRADES)
+    for table in (
+        *(PROMPTS, SEQUENCES, SEGMENTS, TOKENS, ALTERNATIVES, WATCHED, PROMPT_TOKENS, VOCABULARY),
+        *(GRADES, SIMILARITIES, CHOICES, TRUTHS),
+    )
 }
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "sequences": ("tokens", "segments", "alternatives", "sequences"),
+    "sequences": ("tokens", "segments", "alternatives", "watched", "sequences"),
     "prompts": ("prompts",),
     "prompt_tokens": ("prompt_tokens",),
     "vocabulary": ("vocabulary",),
     "grades": ("grades",),
+    "similarities": ("similarities",),
+    "choices": ("choices",),
+    "truths": ("truths",),
 }
 """Tables that are committed together. The last one has the group's name; its file is the commit point."""
+
+OPTIONAL = frozenset({"watched"})
+"""Tables that a run may lack: its manifest names those that it has, and then each part has a file in them."""
 
 GROUP_OF: Mapping[str, str] = {table: group for group, tables in GROUPS.items() for table in tables}

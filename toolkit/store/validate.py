@@ -20,7 +20,7 @@ from toolkit.store.lock import ReaderMark, live_writers
 from toolkit.store.manifest import read_manifest
 from toolkit.store.parquet import TableFile, read_files, read_rows
 from toolkit.store.rules import CONTENT, STRUCTURE, Mask, Rule, View, nan_rows
-from toolkit.store.schemas import GROUPS, TABLES
+from toolkit.store.schemas import GROUPS, OPTIONAL, TABLES
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,31 @@ def validate(path: str | Path) -> Iterator[Finding]:
     run = require_run(path)
     mark = ReaderMark(run)  # noqa: F841 - lives as long as this generator
     yield from _leftovers(run)
+    tables = _tables(run)
     readable: dict[str, list[str]] = {group: [] for group in GROUPS}
     for group in GROUPS:
         for part in committed_parts(run, group):
-            faults = list(_file_faults(run, group, part))
+            faults = list(_file_faults(run, group, [name for name in GROUPS[group] if name in tables], part))
             yield from faults
             if not faults:
                 readable[group].append(part)
-    yield from _sequence_findings(run, readable)
-    for table in ("prompts", "prompt_tokens", "vocabulary", "grades"):
+    yield from _sequence_findings(run, tables, readable)
+    for table in ("prompts", "prompt_tokens", "vocabulary", "grades", "similarities", "choices", "truths"):
         for part in readable[table]:
             yield from _table_findings(part_path(run, table, part), table)
     yield from _repeated_keys(run, readable, "sequences")
     yield from _repeated_keys(run, readable, "prompts")
     yield from _unknown_prompts(run, readable)
     yield from _session_findings(run, readable["sequences"])
+
+
+def _tables(run: Path) -> set[str]:
+    """The tables that the run has: as its manifest says, or its folders where that cannot be read."""
+    try:
+        optional = set(read_manifest(run).tables)
+    except DataFault:
+        optional = {table for table in OPTIONAL if (run / table).is_dir()}
+    return (set(TABLES) - OPTIONAL) | optional
 
 
 def _leftovers(run: Path) -> Iterator[Finding]:
@@ -80,10 +90,10 @@ def _leftovers(run: Path) -> Iterator[Finding]:
             )
 
 
-def _file_faults(run: Path, group: str, part: str) -> Iterator[Finding]:
+def _file_faults(run: Path, group: str, tables: Sequence[str], part: str) -> Iterator[Finding]:
     """What keeps the files of a part from being looked at."""
     n_groups = {}
-    for table in GROUPS[group]:
+    for table in tables:
         path = part_path(run, table, part)
         try:
             with TableFile(path, table, whole=True) as file:
@@ -94,17 +104,22 @@ def _file_faults(run: Path, group: str, part: str) -> Iterator[Finding]:
                 n_groups[table] = file.n_groups
         except DataFault as fault:
             yield Finding("readable", str(path), None, str(fault))
+    for table in OPTIONAL.intersection(GROUPS[group]).difference(tables):
+        if (path := part_path(run, table, part)).exists():
+            yield Finding(
+                "known table", str(path), None, f"the manifest does not name {table} among its tables"
+            )
     for table, n in n_groups.items():
         if n != n_groups.get(group, n):
             message = f"it has {n} row groups, and {group} has {n_groups[group]}"
             yield Finding("one row group", str(part_path(run, table, part)), None, message)
 
 
-def _sequence_findings(run: Path, readable: dict[str, list[str]]) -> Iterator[Finding]:
+def _sequence_findings(run: Path, tables: set[str], readable: dict[str, list[str]]) -> Iterator[Finding]:
     files = [part_path(run, "vocabulary", part) for part in readable["vocabulary"]]
     vocabulary = read_files(files, "vocabulary", ["token_id", "bytes"])
     for part in readable["sequences"]:
-        paths = {table: part_path(run, table, part) for table in GROUPS["sequences"]}
+        paths = {table: part_path(run, table, part) for table in GROUPS["sequences"] if table in tables}
         offsets = dict.fromkeys(paths, 0)
         last: dict[str, pa.Table] = {}
         for rows in _row_groups(paths):
@@ -146,7 +161,7 @@ def _apply(
     rules: Iterable[Rule], view: View, paths: dict[str, Path], offsets: dict[str, int]
 ) -> Iterator[Finding]:
     for rule in rules:
-        for table in rule.tables:
+        for table in filter(paths.__contains__, rule.tables):
             yield from _first(rule.name, paths[table], rule.broken(view, table), rule.message, offsets[table])
 
 

@@ -64,8 +64,10 @@ class RunWriter:
         self.prompt_ids = _stored_set(path, "prompts", "prompt_id")
         self.with_prompt_tokens = _stored_set(path, "prompt_tokens", "prompt_id")
         self._named = _stored_set(path, "vocabulary", "token_id")
-        self._unnamed = _ids_in_use(path) - self._named
-        n_lost = max(0, read_manifest(path).n_expected - len(self.keys))
+        manifest = read_manifest(path)
+        self._optional = manifest.tables
+        self._unnamed = _ids_in_use(path, manifest) - self._named
+        n_lost = max(0, manifest.n_expected - len(self.keys))
         self._session = dataclasses.replace(begun.session, n_lost=n_lost)
         write_session(path, self._session)
 
@@ -172,7 +174,7 @@ class RunWriter:
         records : sequence of SequenceRecord
             In any order. Their prompts are stored already, and they are not.
         vocabulary : mapping of int to (bytes, literal, is_special)
-            Asked for the ids that occur and are not stored yet, alternatives among them.
+            Asked for the ids that occur and are not stored yet, alternatives and watched ones among them.
 
         Returns
         -------
@@ -183,7 +185,8 @@ class RunWriter:
         ------
         ValueError
             A sequence is stored already or given twice, its prompt is not stored, its fields do not fit
-            together, or a value is NaN where null has no meaning.
+            together, a value is NaN where null has no meaning, or tokens are watched and the manifest does not
+            name the table.
         DataFault
             The disk is full, read-only or broken; what was committed before is kept.
         """
@@ -191,7 +194,7 @@ class RunWriter:
             return None
         ordered = sorted(records, key=lambda record: record.key)
         self._check_new(ordered)
-        block = sequence_block(ordered)
+        block = sequence_block(ordered, self._optional)
         self._add_vocabulary(_ids_of(ordered), vocabulary)
         part = self._commit("sequences", block)
         self.keys.update(record.key for record in ordered)
@@ -259,6 +262,7 @@ def _ids_of(records: Iterable[SequenceRecord]) -> set[int]:
     for record in records:
         finite = np.isfinite(record.statistics.alternative_logprobs)
         arrays.append(record.statistics.alternative_ids[finite])
+        arrays.append(record.statistics.watched_ids[:1].ravel())
     return set(np.unique(np.concatenate(arrays)).tolist())
 
 
@@ -272,10 +276,11 @@ def _stored_set(path: Path, table: str, column: str) -> set[Any]:
     return set(_stored(path, table, [column])[column].to_pylist())
 
 
-def _ids_in_use(path: Path) -> set[int]:
+def _ids_in_use(path: Path, manifest: Manifest) -> set[int]:
     ids: set[int] = set()
+    with_ids = [table for table in manifest.tables_of("sequences") if "token_id" in TABLES[table].names]
     for part in committed_parts(path, "sequences"):
-        for table in ("tokens", "alternatives"):
+        for table in with_ids:
             rows = read_rows(part_path(path, table, part), table, ["token_id"])
             ids.update(rows["token_id"].unique().to_pylist())
     return ids
