@@ -7,7 +7,8 @@ import argparse
 from toolkit.cli.arguments import non_negative_int, one_of, positive_probability, seed
 from toolkit.errors import ToolkitError
 
-TARGETS = ("greedy", "first", "each", "vote", "mean")
+PICKS = ("pick", "pick:letter", "pick:sum", "pick:mean", "pick:byte", "pick:pmi")
+TARGETS = ("greedy", "first", "each", "vote", "mean", *PICKS)
 
 
 def add_grader(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "--target",
         type=one_of(TARGETS),
         metavar="TARGET",
-        help=f"what is judged of each prompt: {', '.join(TARGETS)} (greedy where a run has it, else each)",
+        help=f"what is judged of each prompt: {', '.join(TARGETS)} (pick, which is by letter, where a run has "
+        "choices, greedy where it has that, else each)",
     )
     parser.add_argument(
         "--threshold",
@@ -49,15 +51,16 @@ def add_comparison(parser: argparse.ArgumentParser, *, similarity: bool = True) 
         "--equivalence",
         default="exact",
         metavar="HOW",
-        help="which samples say the same: exact (normalised text), number[:TOLERANCE], choice[:LETTERS] or "
-        "regex:PATTERN (exact)",
+        help="which samples say the same: exact (normalised text), number[:TOLERANCE], choice[:LETTERS], "
+        "regex:PATTERN or stored[:NAME][:THRESHOLD], what toolkit similarity keeps (exact)",
     )
     if similarity:
         parser.add_argument(
             "--similarity",
             default="rougeL",
             metavar="HOW",
-            help="how alike samples are: jaccard, rouge1, rouge2, rougeL or edit (rougeL)",
+            help="how alike samples are: jaccard, rouge1, rouge2, rougeL, edit or stored[:NAME], what toolkit "
+            "similarity keeps (rougeL)",
         )
 
 
