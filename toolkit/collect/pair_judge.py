@@ -16,8 +16,8 @@ from scipy.special import expit, logsumexp
 
 from toolkit.characters import quoted
 from toolkit.collect.render import encode
+from toolkit.collect.steps import prepared
 from toolkit.errors import ToolkitError, argument
-from toolkit.generation.forward import Forward
 from toolkit.generation.reading import MOST_POSITIONS, last_logits
 from toolkit.models import Model
 
@@ -51,7 +51,7 @@ class PairJudge:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._forward = Forward(model.network)
+        self._forward, _ = prepared(model)
         self._templated = bool(model.tokenizer.has_chat_template)
         self.yes_ids, self.no_ids = spellings(model, "yes"), spellings(model, "no")
 
