@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer, make and the package index. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check engines bench capitals temperature votes segments beams analyses findings faults audit clean
+.PHONY: help setup demo test check engines bench capitals temperature votes segments beams quantisation choices similarity analyses findings faults audit clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -96,7 +96,16 @@ segments: $(READY) ## Which pieces of text the model is least sure of
 beams: $(READY) ## Beams against sampled agreement
 	$(BIN)/python analyses/05_beams.py
 
-analyses: capitals temperature votes segments beams ## All five; reports in data/reports
+quantisation: $(READY) ## What 8 and 4 bits a weight do to confidence
+	$(BIN)/python analyses/06_quantisation.py
+
+choices: $(READY) ## Multiple choice, and a model asked whether its answers are true: docs/choices.md
+	$(BIN)/python analyses/07_choices.py
+
+similarity: $(READY) ## Whether a model knows which answers mean the same: docs/similarity.md
+	$(BIN)/python analyses/08_similarity.py
+
+analyses: capitals temperature votes segments beams quantisation ## All six with a report; reports in data/reports
 
 findings: $(READY) ## Quote the analyses' results and a picture of the report in docs/
 	$(BIN)/python analyses/publish.py

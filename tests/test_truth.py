@@ -149,5 +149,7 @@ def test_a_row_s_recorded_bits_do_not_depend_on_the_batch(model, prompts, in_bat
             assert record.token_ids.tolist() == expected.token_ids.tolist()
             for name in ("logprob", "entropy", "logsumexp", "alternative_logprobs"):
                 np.testing.assert_array_equal(
-                    getattr(record.statistics, name), getattr(expected.statistics, name), err_msg=f"{key} {name}"
+                    getattr(record.statistics, name),
+                    getattr(expected.statistics, name),
+                    err_msg=f"{key} {name}",
                 )

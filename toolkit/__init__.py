@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolkit.calls.asking import ask as ask
     from toolkit.calls.generating import generate as generate
     from toolkit.calls.generating import stream as stream
     from toolkit.calls.mlx_stream import stream_generate as stream_generate
     from toolkit.calls.scoring import score as score
+    from toolkit.calls.truths import p_true as p_true
     from toolkit.errors import DataFault as DataFault
     from toolkit.errors import ToolkitError as ToolkitError
+    from toolkit.judging.comparing import compare as compare
     from toolkit.judging.evaluation import evaluate as evaluate
     from toolkit.judging.grades import grade as grade
     from toolkit.models import load as load
@@ -27,9 +30,12 @@ _MODULES = {
     "generate": "toolkit.calls.generating",
     "stream": "toolkit.calls.generating",
     "score": "toolkit.calls.scoring",
+    "ask": "toolkit.calls.asking",
+    "p_true": "toolkit.calls.truths",
     "stream_generate": "toolkit.calls.mlx_stream",
     "grade": "toolkit.judging.grades",
     "evaluate": "toolkit.judging.evaluation",
+    "compare": "toolkit.judging.comparing",
     "open_run": "toolkit.store",
     "open_runs": "toolkit.store",
     "ToolkitError": "toolkit.errors",
@@ -38,12 +44,15 @@ _MODULES = {
 __all__ = [
     "DataFault",
     "ToolkitError",
+    "ask",
+    "compare",
     "evaluate",
     "generate",
     "grade",
     "load",
     "open_run",
     "open_runs",
+    "p_true",
     "plots",
     "score",
     "stream",

@@ -18,7 +18,7 @@ def made_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def reports(made_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of reports of all five scripts."""
+    """The folder of reports of all scripts."""
     output = tmp_path_factory.mktemp("reports")
     for name in SCRIPTS:
         assert script(name).main(["--quick", "--runs", str(made_runs), "--output", str(output)]) == 0

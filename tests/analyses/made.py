@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import re
@@ -17,12 +18,17 @@ from tests.store.factory import make_manifest
 from toolkit.alignment import align
 from toolkit.collect.prompts import Prompt, read_prompts
 from toolkit.records import Kind, PromptRecord, SequenceRecord
-from toolkit.store import RunWriter
+from toolkit.store import RunWriter, open_run
 
 ROOT = Path(__file__).parents[2]
 ANALYSES = ROOT / "analyses"
+CAPITALS = ROOT / "data" / "prompts" / "capitals.jsonl"
 N_PROMPTS = 8  # as many as --quick wants
-SCRIPTS = [path.stem for path in sorted(ANALYSES.glob("0*.py"))]
+SCRIPTS = [  # those with a report: a text that quotes what they found
+    path.stem
+    for path in sorted(ANALYSES.glob("0*.py"))
+    if (ANALYSES / "texts" / f"{path.stem}.md.j2").exists()
+]
 if str(ANALYSES) not in sys.path:
     sys.path.append(str(ANALYSES))
 
@@ -51,6 +57,10 @@ def make_runs(folder: Path) -> None:
     for i, temperature in enumerate(("0.3", "0.7", "1.0", "1.5")):
         path = folder / f"temperature-{temperature}"
         _make(path, "capitals.jsonl", [("sample", 4)], _capital, seed=3 + i, temperature=float(temperature))
+    for i, name in enumerate(("float32", "8-bit", "4-bit")):
+        few: list[tuple[Kind, int]] = [("greedy", 1), ("sample", 4)]
+        _make(folder / f"quantised-{name}", "capitals.jsonl", few, _capital, seed=11 + i)
+        _score(folder / "quantised-float32", folder / f"quantised-{name}-scored", shift=0.05 * i)
     _make(folder / "arithmetic", "arithmetic.jsonl", [("greedy", 1), ("sample", 16)], _sum, seed=7)
     _make(folder / "questions", "questions.jsonl", [("greedy", 1), ("sample", 4)], _answer, seed=8)
 
@@ -75,6 +85,22 @@ def _make(
             for kind, n in kinds:
                 records += _sequences(prompt, kind, n, write, rng, temperature, vocabulary)
         writer.commit(records, vocabulary)
+
+
+def _score(answered: Path, path: Path, shift: float) -> None:
+    """The greedy answers of a run as given completions, each token up to `shift` nats less likely."""
+    rng = np.random.default_rng(5)
+    run = open_run(answered)
+    with RunWriter.create(path, make_manifest(content_config={"joint": False})) as writer:
+        writer.add_prompts([_record_of(one) for one in read_prompts(CAPITALS, limit=N_PROMPTS)])
+        records = []
+        for one in run.iter_sequences(kinds="greedy"):
+            moved = one.statistics.logprob - shift * rng.random(len(one.token_ids), np.float32)
+            changed = one.statistics._replace(
+                logprob=moved, entropy=one.statistics.entropy + np.float32(shift)
+            )
+            records.append(dataclasses.replace(one, kind="scored", statistics=changed))
+        writer.commit(records, {i: tuple(entry) for i, entry in run.vocabulary.items()})
 
 
 def _sequences(

@@ -323,3 +323,44 @@ def test_ways_name_the_same_city(reports: Path, made_runs: Path, capitals: Loade
     assert pair["same"]["value"] == near(mean(same))
     accuracy = results_of(reports, "05_beams")["accuracy"]
     assert pair["gain"]["value"] == near(accuracy["beam"]["value"] - accuracy["greedy"]["value"])
+
+
+def test_quantisation_shifts_are_of_the_same_tokens(reports: Path, made_runs: Path) -> None:
+    found = results_of(reports, "06_quantisation")
+    whole = Loaded(made_runs / "quantised-float32", "contains")
+    for name in ("8-bit", "4-bit"):
+        given = toolkit.open_run(made_runs / f"quantised-{name}-scored")
+        moved = {one.prompt_id: one.statistics for one in given.iter_sequences()}
+        shifts = [
+            float(after) - float(before)
+            for one in whole.of("greedy")
+            for before, after in zip(one.statistics.logprob, moved[one.prompt_id].logprob, strict=True)
+        ]
+        own = found["shifts"][name]
+        assert own["n"] == len(shifts)
+        assert own["median"] == near(float(np.median(np.abs(shifts))))
+        assert own["p99"] == near(float(np.quantile(np.abs(shifts), 0.99)))
+        assert own["largest"] == near(max(map(abs, shifts)))
+        assert own["logprob"]["value"] == near(mean(shifts))
+        assert own["large"]["value"] == near(mean([float(abs(shift) > 0.1) for shift in shifts]))
+    assert found["noise"]["largest"] == 0
+
+
+def test_quantisation_differences_are_of_the_answers_of_each(reports: Path, made_runs: Path) -> None:
+    found = results_of(reports, "06_quantisation")
+    whole = Loaded(made_runs / "quantised-float32", "contains")
+    for name in ("8-bit", "4-bit"):
+        other = Loaded(made_runs / f"quantised-{name}", "contains")
+        own = found["compared"][name]
+        pairs = list(zip(whole.right("greedy"), other.right("greedy"), strict=True))
+        assert own["greedy"]["accuracy"]["difference"]["value"] == near(mean([b - a for a, b in pairs]))
+        assert (own["right_to_wrong"], own["wrong_to_right"]) == (pairs.count((1, 0)), pairs.count((0, 1)))
+        aurocs = [
+            plain_auroc([total(s) for s in one.of("greedy")], one.right("greedy")) for one in (whole, other)
+        ]
+        cells = own["greedy"]["auroc"]["sum_logprob"]
+        assert (cells["a"]["value"], cells["b"]["value"]) == (near(aurocs[0]), near(aurocs[1]))
+        assert own["samples"]["accuracy"]["b"]["value"] == near(mean(other.right("sample")))
+        texts = [[one.alignment.text for one in run.of("greedy")] for run in (whole, other)]
+        changed = [float(a != b) for a, b in zip(*texts, strict=True)]
+        assert found["texts"][name]["greedy"]["value"] == near(mean(changed))

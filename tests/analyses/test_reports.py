@@ -136,3 +136,21 @@ def test_a_claim_is_made_only_where_the_interval_bears_it(reports: Path, name: s
     assert CLAIMS[name] in analysis.found(shifted(results, 0.6, 0.9))
     for ends in ((-0.9, -0.6), (-0.1, 0.1), (None, None)):
         assert CLAIMS[name] not in analysis.found(shifted(results, *ends))
+
+
+@pytest.mark.parametrize(
+    ("ends", "claim"),
+    [
+        ((0.6, 0.9), "both move.**"),
+        ((-0.9, -0.6), "both move.**"),
+        ((-0.1, 0.1), "no difference was found on average**"),
+        ((None, None), "no difference was found on average**"),
+    ],
+)
+def test_quantisation_moves_only_what_an_interval_says_so(
+    reports: Path, ends: tuple[float | None, float | None], claim: str
+) -> None:
+    analysis = support("reports").Analysis("06_quantisation")
+    text = analysis.found(shifted(results_of(reports, "06_quantisation"), *ends))
+    for bits in (8, 4):
+        assert f"**At {bits} bits {claim}" in text

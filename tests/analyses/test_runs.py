@@ -11,6 +11,7 @@ import pytest
 import toolkit
 from tests.analyses.made import N_PROMPTS, make_runs, script, support
 from toolkit.cli.main import build_parser
+from toolkit.errors import ToolkitError
 
 runs, options = support("runs"), support("options")
 CAPITALS = support("capitals").CAPITALS
@@ -109,6 +110,30 @@ def test_a_model_that_knows_nothing_gets_a_report_that_says_so(tmp_path: Path, t
     assert hot["auroc"]["raw"]["value"] is None
     text = (tmp_path / "reports" / "02_temperature" / "report.md").read_text()
     assert "| 1.5 | 0 | not computed | not computed | not computed |" in text
+
+
+@pytest.mark.filterwarnings("ignore:.*(all .* are wrong|not graded).*:UserWarning")
+def test_variants_of_a_model_are_made_and_answer(
+    tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = tmp_path / "models"
+    monkeypatch.setenv("TOOLKIT_MODELS", str(models))
+    with pytest.raises(ToolkitError, match="no layer is a multiple of 64 wide"):
+        script("06_quantisation").variant(8, asked(tmp_path, model=str(tiny_folder)))
+    monkeypatch.setattr(support("quantised"), "GROUP_SIZE", 32)
+    results = analysed("06_quantisation", tmp_path, "--model", str(tiny_folder))
+    assert sorted(path.name for path in models.glob("[!.]*")) == [
+        f"{tiny_folder.name}-{n}bit" for n in (4, 8)
+    ]
+    sizes = {}
+    for bits in (4, 8):
+        folder = models / f"{tiny_folder.name}-{bits}bit"
+        config = json.loads((folder / "config.json").read_text())
+        assert config["quantization"] == {"group_size": 32, "bits": bits}
+        sizes[bits] = (folder / "model.safetensors").stat().st_size
+    assert sizes[4] < sizes[8]
+    shifts = results["shifts"]
+    assert shifts["4-bit"]["median"] > shifts["8-bit"]["median"] > results["noise"]["median"]  # type: ignore[index]
 
 
 @pytest.mark.model

@@ -27,13 +27,18 @@ RUN, NEW, PROMPTS = "{run}", "{new}", "{prompts}"
 NEEDED: dict[str, list[str]] = {
     "collect": ["--model", "{model}", "--prompts", PROMPTS, "--output", NEW],
     "score": ["--model", "{model}", "--input", PROMPTS, "--output", NEW],
+    "ingest": [PROMPTS, "--from", "openai", "--output", NEW],
+    "ask": ["--model", "{model}", "--prompts", PROMPTS, "--output", NEW],
     "audit": [RUN, "--model", "{model}"],
+    "p-true": [RUN, "--model", "{model}"],
     "model": ["info", "{model}"],
     "plot": [RUN, "reliability", "-o", "{new}.png"],
     "report": [RUN, "-o", "{new}.html"],
     "export": [RUN, "--format", "jsonl", "-o", "{new}.jsonl"],
     "recalibrate": [RUN, "--estimator", "mean_logprob", "-o", "{new}.json"],
     "grade": [RUN, "--grader", "exact"],
+    "similarity": [RUN, "--model", "{model}"],
+    "compare": [RUN, NEW],
     "doctor": [],
 }
 
@@ -175,7 +180,7 @@ NOT_RUNS: dict[str, Callable[[Path], None]] = {
     "an empty manifest": lambda path: (path.mkdir(), (path / "manifest.json").write_bytes(b""))[0],
     "a list as manifest": lambda path: (path.mkdir(), (path / "manifest.json").write_text("[]"))[0],
 }
-READING = [verb for verb in VERBS if verb not in ("collect", "score", "model", "doctor")]
+READING = [verb for verb in VERBS if verb not in ("collect", "score", "ask", "ingest", "model", "doctor")]
 
 
 @pytest.mark.parametrize("verb", READING)

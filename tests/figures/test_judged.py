@@ -92,7 +92,7 @@ def test_estimators_are_evaluated_once_a_run(run: Run, other: Run) -> None:
     answers = of_kind("greedy")
     expected = plain_auroc([sum(a.all_logprobs) for a in answers], [is_right(a) for a in answers])
     assert by_name.loc["sum_logprob", "auroc"] == pytest.approx(expected)
-    assert set(frame["estimator"]) == set(stats.names())
+    assert set(frame["estimator"]) == {*stats.names("token-span"), *stats.names("samples")}
     assert (settings(panel)["metric"], settings(panel)["limit"]) == ("prr", 5)
     pair = open_runs([run.path, other.path])
     panel = only_panel(pair, "estimators", bootstrap=0, estimators=["mean_prob"])

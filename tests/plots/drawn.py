@@ -111,6 +111,15 @@ def evaluation(n: int = 12, metric: str = "auroc") -> pd.DataFrame:
     return frame.assign(**{f"{metric}_low": value - 0.05, f"{metric}_high": value + 0.04, "n": 185})
 
 
+def differences(n: int = 12, metric: str = "auroc") -> pd.DataFrame:
+    """A table as `toolkit.compare` gives it; every third interval lacks 0."""
+    value = RNG.uniform(-0.04, 0.04, n)
+    value[::3] += np.where(RNG.random(len(value[::3])) < 0.5, 0.2, -0.2)
+    names = ["n_tokens", *(f"estimator_{i}" for i in range(n - 1))]
+    ends = {"difference_low": value - 0.06, "difference_high": value + 0.07}
+    return pd.DataFrame({"metric": metric, "estimator": names, "difference": value, **ends, "n_prompts": 185})
+
+
 def votes() -> pd.DataFrame:
     """A table as `vote_df` gives it."""
     rows = [
@@ -183,6 +192,19 @@ def _entropy_map(note: str, ax: Axes | None) -> Axes:
     return plots.plot_entropy_map(entropy, note=note, ax=ax)
 
 
+def _paired_differences(note: str, ax: Axes | None) -> Axes:
+    return plots.plot_paired_differences(differences(), names=("float32", "4-bit"), note=note, ax=ax)
+
+
+def _paired_confidence(note: str, ax: Axes | None) -> Axes:
+    first = -RNG.exponential(size=185)
+    outcomes = np.where(RNG.random((2, 185)) < 0.1, np.nan, (RNG.random((2, 185)) < 0.5).astype(float))
+    second = first + 0.2 * RNG.normal(size=185)
+    return plots.plot_paired_confidence(
+        first, second, *outcomes, estimator="mean_logprob", names=("float32", "4-bit"), note=note, ax=ax
+    )
+
+
 Example = Callable[[str, Axes | None], Axes]
 EXAMPLES: dict[str, Example] = {
     "sequence": lambda note, ax: plots.plot_sequence(**tokens(24), note=note, ax=ax),
@@ -191,6 +213,8 @@ EXAMPLES: dict[str, Example] = {
     "reliability": _reliability,
     "risk-coverage": _risk_coverage,
     "estimators": lambda note, ax: plots.plot_estimators(evaluation(), note=note, ax=ax),
+    "paired differences": _paired_differences,
+    "paired confidence": _paired_confidence,
     "samples": lambda note, ax: plots.plot_samples(samples(), note=note, ax=ax),
     "agreement": _agreement,
     "votes": lambda note, ax: plots.plot_votes(votes(), note=note, ax=ax),

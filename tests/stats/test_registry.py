@@ -27,12 +27,15 @@ SAMPLES = """mc_sequence_entropy mc_normalized_sequence_entropy monte_carlo_prob
     vote_share jaccard_degree jaccard_eigenvalue jaccard_eccentricity lexical_similarity number_of_classes
     discrete_semantic_entropy semantic_entropy semantic_negentropy cocoa sentence_sar
     kernel_language_entropy"""
+ASKED = """choice_letter choice_sum choice_mean choice_byte choice_pmi choice_margin choice_entropy p_true
+    p_true_with_samples"""
 
 
 def test_every_published_estimator_is_registered_under_its_name_and_level() -> None:
     assert set(TOKEN_SPAN.split()) <= set(registry.names("token-span"))
     assert set(SAMPLES.split()) <= set(registry.names("samples"))
-    assert registry.names() == registry.names("token-span") + registry.names("samples")
+    assert set(ASKED.split()) <= set(registry.names("asked"))
+    assert registry.names() == [name for level in registry.LEVELS for name in registry.names(level)]
 
 
 @pytest.mark.parametrize("estimator", registry.estimators(), ids=registry.names())

@@ -32,6 +32,8 @@ VERBS = {
     "model": Verb("toolkit.cli.model", "fetch the default model, import a GGUF file, describe a model"),
     "collect": Verb("toolkit.cli.collect", "draw samples for a file of prompts and keep them as a run"),
     "score": Verb("toolkit.cli.score", "log-probabilities of given completions, kept as a run"),
+    "ask": Verb("toolkit.cli.ask", "which choice of a question a model picks, and how surely, kept as a run"),
+    "ingest": Verb("toolkit.cli.ingest", "log-probabilities that other engines gave, as a run"),
     "audit": Verb("toolkit.cli.audit", "score a run's own tokens again, and compare"),
     "status": Verb("toolkit.cli.status", "how far a run has come, and how large it is"),
     "show": Verb("toolkit.cli.show", "a run's texts in the terminal, coloured by confidence"),
@@ -39,7 +41,17 @@ VERBS = {
         "toolkit.cli.summarize", "the confidence of tokens, segments, sequences or prompts, as a table"
     ),
     "grade": Verb("toolkit.cli.grade", "right or wrong against the references, kept beside the run"),
+    "similarity": Verb(
+        "toolkit.cli.similarity",
+        "how alike each prompt's samples are: by a model, by embeddings or from a file",
+    ),
+    "p-true": Verb(
+        "toolkit.cli.p_true", "a model asked whether a run's answers are true, kept beside the run"
+    ),
     "evaluate": Verb("toolkit.cli.evaluate", "every estimator of confidence against right and wrong"),
+    "compare": Verb(
+        "toolkit.cli.compare", "what a second run does differently on the same prompts, with intervals"
+    ),
     "recalibrate": Verb(
         "toolkit.cli.recalibrate", "from an estimator's values to probabilities of being right"
     ),

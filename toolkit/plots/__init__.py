@@ -17,6 +17,7 @@ from toolkit.plots.entropy_logprob import plot_entropy_logprob
 from toolkit.plots.entropy_map import plot_entropy_map
 from toolkit.plots.estimators import plot_estimators
 from toolkit.plots.layout import add_title
+from toolkit.plots.paired_differences import plot_paired_confidence, plot_paired_differences
 from toolkit.plots.reliability import plot_reliability
 from toolkit.plots.risk_coverage import plot_risk_coverage
 from toolkit.plots.samples import plot_samples
@@ -32,6 +33,8 @@ __all__ = [
     "plot_entropy_logprob",
     "plot_entropy_map",
     "plot_estimators",
+    "plot_paired_confidence",
+    "plot_paired_differences",
     "plot_reliability",
     "plot_risk_coverage",
     "plot_samples",

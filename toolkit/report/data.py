@@ -15,6 +15,9 @@ JavaScript counts; null is not computed, and -inf, which is masked out, is -9999
                     "grade": number or null, "extracted": text or null,
                     "sum_logprob": number, "mean_logprob": number, "tokens": {...}, "spans": {...}}]}
 
+On a page that compares runs, a prompt has the sequences of both, each with its `run`, and `"view": "all"` shows
+them side by side at first.
+
 tokens: `v`, `start`, `end`, `logprob`, `entropy`, `rank` and, where the page's granularities name them,
 `constrained_logprob` and `sampling_logprob` are lists with an item a token. `v` is a place in the vocabulary.
 `kept` is how many tokens the text has, the end token among them; what follows was cut off by a stop string.

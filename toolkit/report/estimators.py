@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolkit.aggregation.agreement import Comparison
 from toolkit.aggregation.selection import EVERYTHING
 from toolkit.characters import count
 from toolkit.errors import DataFault, ToolkitError
@@ -39,6 +40,7 @@ _TARGETS = {
     "each": "each sample",
     "vote": "the answer that most samples give",
     "mean": "the mean of all samples",
+    "pick": "the choice that is picked",
 }
 
 
@@ -67,7 +69,9 @@ class EvaluationTable(NamedTuple):
     problem: str = ""
 
 
-def evaluate_source(source: Source, *, bootstrap: int, seed: int) -> Evaluation | str | None:
+def evaluate_source(
+    source: Source, *, bootstrap: int, seed: int, comparison: Comparison | None = None
+) -> Evaluation | str | None:
     """The evaluation of a run: None where it is not graded, and a text where it cannot be made.
 
     It is of the whole run, also where the report shows a part of it.
@@ -77,8 +81,11 @@ def evaluate_source(source: Source, *, bootstrap: int, seed: int) -> Evaluation 
     from toolkit.judging.evaluation import evaluate_run
 
     by = source.grades.settings.get("by")
+    question = Question(
+        grader=source.grader, by=by, bootstrap=bootstrap, seed=seed, comparison=comparison or Comparison()
+    )
     try:
-        return evaluate_run(source.run, Question(grader=source.grader, by=by, bootstrap=bootstrap, seed=seed))
+        return evaluate_run(source.run, question)
     except DataFault:
         raise
     except ToolkitError as error:
@@ -124,13 +131,18 @@ def _cell(one: Mapping[Any, Any], name: str, with_interval: bool) -> str:
 def _caption(source: Source, context: Mapping[str, Any], bootstrap: int) -> str:
     label = source.grades.label if source.grades is not None else ""
     how = f"95 % intervals by {bootstrap:,} resamples of prompts" if bootstrap else "without intervals"
-    what = "each field" if context["over"] == "field" else _TARGETS[context["target"]]
+    what = "each field" if context["over"] == "field" else _judged(context["target"])
     accuracy = "unknown" if math.isnan(context["accuracy"]) else f"{context['accuracy']:.3f}"
     return (
         f"Judged is {what}: {context['n']:,} of {count(context['n_prompts'], 'prompt')}, accuracy {accuracy}, "
         f"grader {label}. Estimators see the tokens of the {context['over']}; "
         f"samples: {context['sampler']}; {how}."
     )
+
+
+def _judged(target: str) -> str:
+    head, _, score = target.partition(":")
+    return _TARGETS[head] + (f" by {score}" if score else "")
 
 
 def _parts(source: Source) -> list[str]:

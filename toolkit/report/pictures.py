@@ -101,7 +101,7 @@ def draw_pictures(
                     f"toolkit plot {paths} {kind} -o {kind}.png draws it"
                 )
             drawing = _drawing(runs, sources, kind, evaluations)
-            pictures.drawn.append(_picture(kind, KINDS[kind].help, drawing))
+            pictures.drawn.append(picture(kind, KINDS[kind].help, drawing))
         except DataFault:
             raise
         except ToolkitError as error:
@@ -158,7 +158,8 @@ def _options(sources: Sequence[Source], known: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None and name in known}
 
 
-def _picture(kind: str, help_: str, drawing: Drawing) -> Picture:
+def picture(kind: str, help_: str, drawing: Drawing) -> Picture:
+    """A drawing in both themes."""
     light, dark = (drawing.figure(theme=theme) for theme in ("light", "dark"))
     width, height = (round(96 * inches) for inches in light.get_size_inches())
     return Picture(kind, help_, _address(light), _address(dark), width, height, width > _WIDE)

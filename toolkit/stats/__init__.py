@@ -3,7 +3,7 @@
 Importing this package registers the built-in estimators.
 """
 
-from toolkit.stats import agreement, distributions, graphs, samples, semantic, tokens, windows
+from toolkit.stats import agreement, choices, distributions, graphs, samples, semantic, tokens, windows
 from toolkit.stats.ranges import Ranges, count_values
 from toolkit.stats.registry import Estimator, estimators, get, names, register
 from toolkit.stats.samples import Estimate, Samples, Target, estimate
@@ -15,6 +15,7 @@ __all__ = [
     "Samples",
     "Target",
     "agreement",
+    "choices",
     "count_values",
     "distributions",
     "estimate",

@@ -13,6 +13,7 @@ from toolkit.stats.registry import LEVELS, Level
 _HEADS: dict[Level, str] = {
     "token-span": "Over the tokens of a span",
     "samples": "Over the samples of a prompt",
+    "asked": "Asked of the model: choices, and whether an answer is true",
 }
 _INTRODUCTION = """\
 # Estimators
@@ -20,6 +21,8 @@ _INTRODUCTION = """\
 Every statistic of the register, as `toolkit summarize --list` prints it: what it is called, which columns it
 reads, which way is more confident, the smallest and largest value, and who published it. A name takes its
 parameters in parentheses: `min_k_percent(0.1)`, `lowest_window(window=64)`.
+
+An input `TABLE.COLUMN` is of a table that `toolkit ask` or `toolkit p-true` puts beside a run.
 
 This page is made from the docstrings: `python -m toolkit.stats.reference > docs/estimators.md`.
 

@@ -350,7 +350,11 @@ CHOICES = Table(
         _double("byte_logprob", "sum_logprob over the number of its bytes"),
         _double("bare_logprob", "of its text after a prompt without the question"),
         _double("pmi", "sum_logprob - bare_logprob"),
-        _double("p_letter", "softmax of letter_logprob over the choices; of several orders the mean", "probability"),
+        _double(
+            "p_letter",
+            "softmax of letter_logprob over the choices; of several orders the mean",
+            "probability",
+        ),
         _double("p_sum", "softmax of sum_logprob over the choices", "probability"),
         _double("p_mean", "softmax of mean_logprob over the choices", "probability"),
         _double("p_byte", "softmax of byte_logprob over the choices", "probability"),

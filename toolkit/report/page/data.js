@@ -7,13 +7,26 @@ function readIsland() {
   const data = JSON.parse(document.getElementById("report-data").textContent);
   for (const [index, prompt] of data.prompts.entries()) prompt.index = index;
   for (const [index, sequence] of data.sequences.entries()) sequence.index = index;
+  tellRunsApart(data);
   return data;
 }
 
+/** Where runs are compared, a prompt has sequences of both: they have the run, and it is of none. */
+function tellRunsApart(data) {
+  for (const sequence of data.sequences) {
+    const prompt = data.prompts[sequence.prompt];
+    if (sequence.run === undefined) sequence.run = prompt.run;
+    else {
+      sequence.of = data.runs[sequence.run].name;
+      prompt.run = null;
+    }
+  }
+}
+
 function labelOf(sequence) {
-  return sequence.kind === "greedy" && sequence.sample === 0
-    ? "greedy"
-    : `${sequence.kind} ${sequence.sample}`;
+  const own =
+    sequence.kind === "greedy" && sequence.sample === 0 ? "greedy" : `${sequence.kind} ${sequence.sample}`;
+  return sequence.of === undefined ? own : `${oneLine(sequence.of, 40)}: ${own}`;
 }
 
 /** "right", "wrong", "partly" right, or "ungraded". */

@@ -4,7 +4,7 @@ const REFERENCES_SHOWN = 4;
 const QUESTION_WHOLE = 1200; // a longer one is opened by a button
 
 function promptHead(data, prompt) {
-  const run = data.runs[prompt.run];
+  const run = prompt.run === null ? {} : data.runs[prompt.run];
   const origin = [prompt.id, run.name, run.model, run.sampler].filter(Boolean);
   return [
     questionOf(prompt),

@@ -6,7 +6,8 @@ const LEAST_MORE = 50;
 
 /** What a prompt is found by, in lower case. */
 function searchText(data, prompt) {
-  return [prompt.id, prompt.question, ...prompt.reference, data.runs[prompt.run].name]
+  const runs = prompt.run === null ? data.runs : [data.runs[prompt.run]];
+  return [prompt.id, prompt.question, ...prompt.reference, ...runs.map(({ name }) => name)]
     .join("\n")
     .toLowerCase();
 }
@@ -44,7 +45,7 @@ class PromptList {
 
   option(prompt) {
     const run =
-      this.data.runs.length > 1
+      this.data.runs.length > 1 && prompt.run !== null
         ? make("bdi", { class: "prompt-run" }, oneLine(this.data.runs[prompt.run].name, 60))
         : "";
     return make(

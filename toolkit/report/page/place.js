@@ -5,13 +5,14 @@ function hashOf(data, { sequence, by, metric, view }) {
   const prompt = data.prompts[sequence.prompt];
   const parts = {
     prompt: prompt.id,
-    run: prompt.run,
+    run: sequence.run,
     kind: sequence.kind,
     sample: sequence.sample,
     by,
     metric,
   };
-  return `#${new URLSearchParams(view === "all" ? { ...parts, view } : parts)}`;
+  const usual = data.view ?? "one";
+  return `#${new URLSearchParams(view === usual ? parts : { ...parts, view })}`;
 }
 
 /** What a hash asks for, as a change of the state; null where it names no prompt of the page. */
@@ -20,7 +21,7 @@ function placeOf(data, hash) {
   const found = data.sequences.filter((sequence) => {
     const prompt = data.prompts[sequence.prompt];
     return (
-      prompt.id === asked.get("prompt") && (asked.get("run") ?? String(prompt.run)) === String(prompt.run)
+      prompt.id === asked.get("prompt") && (asked.get("run") ?? String(sequence.run)) === String(sequence.run)
     );
   });
   if (found.length === 0) return null;

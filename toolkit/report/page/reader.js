@@ -11,7 +11,7 @@ class Reader {
       by: first.name,
       metric: first.metrics[0],
       filter: "all",
-      view: "one",
+      view: data.view ?? "one",
       spaces: false,
       scope: "sequence",
     };
