@@ -32,7 +32,9 @@ def choose_batch(forward: Forward) -> Callable[[int], Batch]:
     library's on a probe; otherwise MLX-LM's own caches.
     """
     if on_cpu() and _shares_prefixes(forward):
-        forward.use_own_products()
+        forward.make_native()
+        if forward.native is not None and not _shares_prefixes(forward):
+            forward.native = None  # it has the parts of a llama, and computes something else with them
         return lambda slots: SharedPrefixBatch(forward, slots)
     return lambda slots: LibraryBatch(forward, slots)
 

@@ -29,6 +29,29 @@ def silu_product(gate: Floats, up: Floats, out: Floats) -> None:
 
 
 @compiled(fastmath=IN_ORDER)
+def gated_rows(both: Floats, out: Floats) -> None:
+    """The same of rows that hold gate and up side by side: both (rows, 2 n), out (rows, n)."""
+    n = out.shape[1]
+    for row in range(out.shape[0]):
+        for i in range(n):
+            gate = both[row, i]
+            out[row, i] = gate / (_ONE + exp(-gate)) * both[row, n + i]
+
+
+@compiled(fastmath=REORDERED)
+def normalise(rows: Floats, weight: Floats, epsilon: float, out: Floats) -> None:
+    """out = rows / sqrt(mean of squares + epsilon) * weight: rows and out (rows, n), weight (n,)."""
+    n = rows.shape[1]
+    for row in range(rows.shape[0]):
+        total = np.float32(0)
+        for i in range(n):
+            total += rows[row, i] * rows[row, i]
+        factor = np.float32(1 / math.sqrt(total / n + epsilon))
+        for i in range(n):
+            out[row, i] = rows[row, i] * factor * weight[i]
+
+
+@compiled(fastmath=IN_ORDER)
 def _rotate(head: Floats, cos: Floats, sin: Floats, traditional: bool, out: Floats) -> None:
     """One head by its position's angles; dimensions past them are copied."""
     half = cos.size

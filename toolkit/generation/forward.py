@@ -14,7 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from toolkit.generation.arrays import largest
-from toolkit.generation.products import Products, make_products
+from toolkit.generation.native import NativeNetwork
 
 OutputLayer = Callable[[mx.array], mx.array]
 Found = tuple[OutputLayer, mx.array | None]  # and its float32 weight, where it is a plain one
@@ -83,7 +83,7 @@ class Forward:
     network_dtype : the type of the logits that the network itself gives
     logits_dtype : "float32" where the output product is made in float32, else the type that the model's
         logits had before they were cast
-    products : the weights for our own kernels, after `use_own_products`; None where they do not serve
+    native : the network in our own kernels, after `make_native`; None where they cannot serve
     """
 
     def __init__(self, network: Any) -> None:
@@ -91,24 +91,19 @@ class Forward:
         found = _find_output(network)
         self._output = None if found is None else found[0]
         self._weight = None if found is None else found[1]
-        self.products: Products | None = None
+        self.native: NativeNetwork | None = None
         self.network_dtype = network(mx.array([[1]])).dtype
         name = str(self.network_dtype).removeprefix("mlx.core.")
         self.logits_dtype = "float32" if self._output is not None else name
 
-    def use_own_products(self) -> None:
+    def make_native(self) -> None:
         """Put the weights in order for our kernels, where they can serve; for the CPU."""
-        self.products = make_products(self.network, self._weight)
-
-    def _logits_of(self, hidden: mx.array) -> mx.array:
-        assert self._output is not None
-        own = None if self.products is None else self.products.logits(hidden)
-        return self._output(hidden) if own is None else own
+        self.native = NativeNetwork.of(self.network, self._weight)
 
     def logits(self, token_ids: mx.array, layers: Any) -> mx.array:
         """Feed (rows, n) ids; the float32 logits (rows, vocabulary) after the last of each row."""
         if self._output is not None:
-            return self._logits_of(self.network.model(token_ids, cache=layers)[:, -1])
+            return self._output(self.network.model(token_ids, cache=layers)[:, -1])
         return self.network(token_ids, cache=layers)[:, -1].astype(mx.float32)
 
     def prefill(self, token_ids: Sequence[int], layers: Any, chunk: int) -> mx.array:
@@ -129,14 +124,14 @@ class Forward:
         """Float32 logits (n, vocabulary) after each of n tokens, not yet evaluated."""
         ids = mx.array(list(token_ids))[None]
         if self._output is not None:
-            return self._logits_of(self.network.model(ids, cache=layers)[0])
+            return self._output(self.network.model(ids, cache=layers)[0])
         return self.network(ids, cache=layers)[0].astype(mx.float32)
 
     def logits_at(self, token_ids: mx.array, positions: Sequence[int]) -> mx.array:
         """Float32 logits (rows, vocabulary) after one position of each row of (rows, n) ids, read without caches."""
         rows, at = mx.arange(len(positions)), mx.array(list(positions))
         if self._output is not None:
-            return self._logits_of(self.network.model(token_ids)[rows, at])
+            return self._output(self.network.model(token_ids)[rows, at])
         return self.network(token_ids)[rows, at].astype(mx.float32)
 
     def _read(self, token_ids: mx.array, layers: Any) -> None:

@@ -42,6 +42,13 @@ def gated(gate: Floats, up: Floats, out: Floats) -> None:
     _share_out(compiled_attention.silu_product, gate.size // MIN_ELEMENTS, *flat, out.reshape(-1))
 
 
+def gated_rows(both: Floats, out: Floats) -> None:
+    """The same of rows that hold gate and up side by side: both (rows, 2 n), out (rows, n). Compiled only."""
+    from toolkit.generation import compiled_attention
+
+    _share_out(compiled_attention.gated_rows, out.size // MIN_ELEMENTS, both, out)
+
+
 def mass_and_moments(
     logits: Floats,
     maxima: Floats,

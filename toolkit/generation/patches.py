@@ -1,4 +1,4 @@
-"""Puts our attention, rotary embedding, activation and products in place of a model's, for one forward pass.
+"""Puts our attention, rotary embedding and activation in place of a model's, for one forward pass.
 
 MLX-LM's models call `scaled_dot_product_attention` and `swiglu` as names of their own module. Only a cache of
 ours is answered by our attention; any other cache goes to MLX-LM's, so nothing else changes.
@@ -19,7 +19,6 @@ from mlx_lm.models.base import scaled_dot_product_attention as library_attention
 from toolkit.generation.arrays import to_numpy
 from toolkit.generation.kernels import gated
 from toolkit.generation.numpy_kernels import Rotary
-from toolkit.generation.products import LIBRARY_LINEAR, Products
 from toolkit.generation.row_passes import workspace
 
 
@@ -86,17 +85,14 @@ def imported_names(network: Any) -> list[tuple[Any, str]]:
 
 
 @contextlib.contextmanager
-def patched(names: list[tuple[Any, str]], products: Products | None = None) -> Iterator[None]:
-    """Replace these names, and the products of linear layers, while the block runs."""
+def patched(names: list[tuple[Any, str]]) -> Iterator[None]:
+    """Replace these names while the block runs."""
     try:
-        if products is not None:
-            setattr(nn.Linear, _CALL, lambda layer, x: products.linear(layer, x))
         setattr(nn.RoPE, _CALL, _rope)
         for module, name in names:
             setattr(module, name, _REPLACEMENTS[name][1])
         yield
     finally:
-        setattr(nn.Linear, _CALL, LIBRARY_LINEAR)
         setattr(nn.RoPE, _CALL, _library_rope)
         for module, name in names:
             setattr(module, name, _REPLACEMENTS[name][0])

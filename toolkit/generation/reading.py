@@ -40,7 +40,7 @@ def last_logits(
         ids = [list(text) for text in texts[start:end]]
         width = max(map(len, ids))
         padded = mx.array([text + [text[-1]] * (width - len(text)) for text in ids])
-        with patched(imported_names(forward.network), forward.products):
+        with patched(imported_names(forward.network)):
             logits = forward.logits_at(padded, [len(text) - 1 for text in ids])
             mx.eval(logits)
         yield from to_numpy(logits)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from toolkit.generation.arrays import to_numpy
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
+from toolkit.generation.native import NativeNetwork
 from toolkit.generation.numpy_kernels import KEY_BLOCK, Angles, Floats, SharedPrefix, attend_prompt
 from toolkit.generation.patches import (
     Position,
@@ -118,7 +119,7 @@ class _RowLayer:
         self._batch = batch
         self._layer = layer
         self._position = Position()
-        self._stored = Stored([], [])
+        self.stored = Stored([], [])
 
     @property
     def offset(self) -> Any:
@@ -136,25 +137,26 @@ class _RowLayer:
         mx.eval(queries, *self._new)
         batch, n = self._batch, len(self._batch)
         heads = Heads(*(to_numpy(array)[:n, :, 0] for array in (queries, *self._new)))
-        self._make_room(heads)
-        shared = [SharedPrefix(rows, *prompt.layers[self._layer]) for prompt, rows in batch.groups]
-        out = batch.rows_step.attend(heads, self._position.rotary, self._stored, shared, scale)
+        self.make_room(heads.keys.shape[1:], heads.values.shape[1:])
+        out = batch.rows_step.attend(heads, self._position.rotary, self.stored, self.shared(), scale)
         if len(out) < queries.shape[0]:
             out = np.concatenate([out, np.zeros((queries.shape[0] - n, *out.shape[1:]), np.float32)])
         return mx.array(out[:, :, None]).astype(queries.dtype)
 
-    def _make_room(self, heads: Heads) -> None:
-        """A block more where a row's own positions fill those that there are."""
+    def shared(self) -> list[SharedPrefix]:
+        """The prompts' keys and values, with the rows that continue them."""
+        return [SharedPrefix(rows, *prompt.layers[self._layer]) for prompt, rows in self._batch.groups]
+
+    def make_room(self, keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+        """A block more where a row's own positions fill those that there are; (kv_heads, dim) of each."""
         n_blocks = int(self._batch.own[: len(self._batch)].max()) // KEY_BLOCK + 1
-        while len(self._stored.keys) < n_blocks:
-            for stored, new in ((self._stored.keys, heads.keys), (self._stored.values, heads.values)):
-                stored.append(
-                    np.zeros((self._batch.slots, new.shape[1], KEY_BLOCK, new.shape[2]), np.float32)
-                )
+        while len(self.stored.keys) < n_blocks:
+            for stored, (heads, dim) in ((self.stored.keys, keys), (self.stored.values, values)):
+                stored.append(np.zeros((self._batch.slots, heads, KEY_BLOCK, dim), np.float32))
 
     def copy_rows(self, source: NDArray[np.intp], target: NDArray[np.intp], width: int) -> None:
         """Rows `target` become copies of rows `source`, up to a position."""
-        for stored in self._stored:
+        for stored in self.stored:
             for block in stored[: -(-width // KEY_BLOCK)]:
                 block[target] = block[source]
 
@@ -186,7 +188,7 @@ class SharedPrefixBatch(LogitsRows):
     def prefill(self, token_ids: Sequence[int]) -> tuple[Prompt, mx.array]:
         """Read a prompt; its keys and values, and the logits after its last token, (1, vocabulary)."""
         layers = self._prefilling(len(token_ids), None).layers
-        with patched(self._names, self._forward.products):
+        with patched(self._names):
             logits = self._forward.prefill(token_ids, layers, PREFILL_CHUNK)
         return Prompt(len(token_ids), [layer.filled() for layer in layers]), logits
 
@@ -197,7 +199,7 @@ class SharedPrefixBatch(LogitsRows):
         """
         layers = self._prefilling(prompt.length + len(token_ids), prompt).layers
         for start in range(0, len(token_ids), chunk):
-            with patched(self._names, self._forward.products):
+            with patched(self._names):
                 logits = self._forward.all_logits(token_ids[start : start + chunk], layers)
                 mx.eval(logits)
             yield logits
@@ -231,14 +233,29 @@ class SharedPrefixBatch(LogitsRows):
         """Feed one token a row; logits (rows, vocabulary), not yet evaluated."""
         n = len(self._prompts)
         starts = np.array([prompt.length for prompt in self._prompts])
-        padding = [0] * max(0, MIN_ROWS - n) if self._forward.products is None else []
+        padding = [0] * max(0, MIN_ROWS - n)
         self.offset = mx.array([*(starts + self.own[:n]).tolist(), *padding])
         self.groups = self._group()
         self.rows_step = row_step()(starts, self.own[:n], [rows for _, rows in self.groups], KEY_BLOCK)
-        with patched(self._names, self._forward.products):
+        if self._forward.native is not None:
+            return self._native_step(self._forward.native, token_ids)
+        with patched(self._names):
             logits = self._forward.logits(mx.array([*token_ids, *padding])[:, None], self._layers)
         self.own[:n] += 1
         return logits[:n] if padding else logits
+
+    def _native_step(self, network: NativeNetwork, token_ids: Sequence[int]) -> mx.array:
+        heads, dim = network.kv_shape
+        for layer in self._layers:
+            layer.make_room((heads, dim), (heads, dim))
+        logits = network.step(
+            np.array(token_ids, np.intp),
+            self.rows_step,
+            [layer.stored for layer in self._layers],
+            [layer.shared() for layer in self._layers],
+        )
+        self.own[: len(self)] += 1
+        return mx.array(logits)
 
     def _prefilling(self, length: int, before: Prompt | None) -> _Prefill:
         return _Prefill(length, len(self._layers), before, self.defers_rotary)

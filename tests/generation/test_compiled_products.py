@@ -1,21 +1,14 @@
-"""Compiled products against float64, and a network that computes with them against MLX's own."""
+"""Compiled products against float64."""
 
 from __future__ import annotations
 
-import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.generation import compiled_products, products
+from toolkit.generation import compiled_products
 from toolkit.generation.compiled_products import SHAPE, WIDTH, Shape, multiply, pack, tile_shape
-from toolkit.generation.forward import Forward
-from toolkit.generation.products import make_products
-from toolkit.generation.shared_prefix import SharedPrefixBatch
-
-from .networks import make_network
 
 pytestmark = pytest.mark.skipif(SHAPE is None, reason="a processor without fused multiply-add")
 
@@ -72,49 +65,3 @@ def test_what_is_not_finite_stays_in_its_row() -> None:
 )
 def test_the_tile_follows_from_the_processor(features, machine: str, expected: Shape | None) -> None:
     assert tile_shape(features, machine) == expected
-
-
-def test_a_network_s_logits_are_the_same_with_our_products() -> None:
-    network = make_network("llama")
-    forward = Forward(network)
-
-    def logits() -> list[np.ndarray]:
-        batch = SharedPrefixBatch(forward, 3)
-        prompt, first = batch.prefill([3, 1, 4, 1, 5])
-        batch.admit([prompt] * 3)
-        return [np.array(first), np.array(batch.step([9, 2, 6])), np.array(batch.step([5, 3, 5]))]
-
-    expected = logits()
-    forward.use_own_products()
-    assert forward.products is not None
-    for ours, theirs in zip(logits(), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=2e-4)
-    layer = nn.Linear(4, 4)
-    np.testing.assert_array_equal(
-        np.array(layer(mx.ones((1, 4)))), np.array(mx.ones((1, 4)) @ layer.weight.T + layer.bias)
-    )  # MLX's product is back
-
-
-def test_a_bias_is_added_and_other_types_are_left_to_mlx() -> None:
-    layer, other = nn.Linear(12, 7), nn.Linear(5, 3, bias=False)
-    network = nn.Sequential(layer, other)
-    other.weight = other.weight.astype(mx.bfloat16)
-    made = make_products(network, None)
-    assert made is not None
-    x = mx.array(normal(4, 12))
-    np.testing.assert_allclose(np.array(made.linear(layer, x)), np.array(layer(x)), atol=1e-5)
-    y = mx.array(normal(2, 5)).astype(mx.bfloat16)
-    np.testing.assert_array_equal(
-        np.array(made.linear(other, y).astype(mx.float32)), np.array(other(y).astype(mx.float32))
-    )
-    assert made.logits(x) is None
-
-
-def test_a_copy_that_does_not_fit_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = make_network("llama")
-    monkeypatch.setattr(products, "free_memory_bytes", lambda: 1000)
-    assert make_products(network, None) is None
-    monkeypatch.setattr(products, "free_memory_bytes", lambda: None)
-    assert make_products(network, None) is not None
-    monkeypatch.setattr(products, "can_compile", lambda: False)
-    assert make_products(network, None) is None

@@ -1,0 +1,126 @@
+"""A network's step in our kernels against MLX's own, and which networks it is for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+from toolkit.generation import backend, native
+from toolkit.generation.backend import choose_batch
+from toolkit.generation.compiled_attention import gated_rows, normalise
+from toolkit.generation.compiled_products import SHAPE
+from toolkit.generation.forward import Forward
+from toolkit.generation.shared_prefix import SharedPrefixBatch
+
+from .networks import make_network
+
+pytestmark = pytest.mark.skipif(SHAPE is None, reason="a processor without fused multiply-add")
+
+
+def native_forward(network: Any) -> Forward:
+    forward = Forward(network)
+    forward.make_native()
+    return forward
+
+
+def logits_of(forward: Forward) -> list[np.ndarray]:
+    """Of several steps of rows that continue two prompts, with a row replaced and one dropped."""
+    batch = SharedPrefixBatch(forward, 5)
+    (one, first), (other, _) = batch.prefill([3, 1, 4, 1, 5]), batch.prefill([9, 2])
+    batch.admit([one, other, one])
+    found = [np.array(first), np.array(batch.step([9, 2, 6]))]
+    for i in range(70):  # past one block of own positions
+        logits = batch.step([i % 40, (7 * i) % 40, 5])
+        found += [np.array(logits)] if i % 23 == 0 else []
+    batch.replace([1], [one])
+    found.append(np.array(batch.step([5, 3, 5])))
+    batch.select([2, 0])
+    found.append(np.array(batch.step([8, 9])))
+    return found
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_its_logits_are_those_of_mlx(bias: bool) -> None:
+    network = make_network("llama")
+    if bias:
+        mx.random.seed(1)
+        for _, part in network.named_modules():
+            if type(part) is nn.Linear and part.weight.shape[0] % 2 == 0:
+                part.bias = mx.random.normal((part.weight.shape[0],))
+    forward = native_forward(network)
+    assert forward.native is not None
+    for ours, theirs in zip(logits_of(forward), logits_of(Forward(network)), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=3e-4)
+
+
+def test_a_row_s_bits_do_not_depend_on_the_rows_beside_it() -> None:
+    forward = native_forward(make_network("llama"))
+
+    def rows_of(members: list[int]) -> np.ndarray:
+        batch = SharedPrefixBatch(forward, 20)
+        prompts = [batch.prefill([3, 1, 4])[0], batch.prefill([9] * 12)[0]]
+        batch.admit([prompts[i % 2] for i in members])
+        for t in range(4):
+            logits = batch.step([(5 * i + t) % 40 for i in members])
+        return np.array(logits)
+
+    together = rows_of(list(range(19)))
+    for members in ([4], [17, 2, 3], list(range(5, 18))):
+        np.testing.assert_array_equal(rows_of(members), together[members])
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "mamba", "falcon_h1", "qwen3_next"])
+def test_a_network_with_other_parts_is_left_to_mlx(kind: str) -> None:
+    assert native_forward(make_network(kind)).native is None
+
+
+def test_a_network_that_computes_something_else_with_the_same_parts_is_left_to_mlx(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backend, "on_cpu", lambda: True)
+    network = make_network("llama")
+    plain = Forward(network)
+    choose_batch(plain)
+    assert plain.native is not None
+    for block in network.model.layers:
+        block.self_attn.scale *= 3  # as the library computes
+    made = native._layer
+    monkeypatch.setattr(native, "_layer", lambda block: made(block)._replace(scale=0.01))
+    changed = Forward(network)
+    choose_batch(changed)
+    assert changed.native is None
+
+
+def test_half_precision_and_quantised_weights_are_left_to_mlx() -> None:
+    network = make_network("llama")
+    network.set_dtype(mx.bfloat16)
+    assert native_forward(network).native is None
+
+
+def test_a_copy_that_does_not_fit_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = make_network("llama")
+    monkeypatch.setattr(native, "free_memory_bytes", lambda: 1000)
+    assert native_forward(network).native is None
+    monkeypatch.setattr(native, "free_memory_bytes", lambda: None)
+    assert native_forward(network).native is not None
+    monkeypatch.setattr(native, "can_compile", lambda: False)
+    assert native_forward(network).native is None
+
+
+def test_norm_and_activation_of_rows() -> None:
+    random = np.random.default_rng(0)
+    rows, weight = random.normal(0, 2, (7, 33)).astype(np.float32), random.normal(1, 1, 33).astype(np.float32)
+    out = np.empty_like(rows)
+    normalise(rows, weight, 1e-5, out)
+    exact = rows.astype(np.float64)
+    expected = exact / np.sqrt((exact**2).mean(axis=1, keepdims=True) + 1e-5) * weight
+    np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-6)
+    both = random.normal(0, 5, (4, 20)).astype(np.float32)
+    active = np.empty((4, 10), np.float32)
+    gated_rows(both, active)
+    gate, up = both[:, :10].astype(np.float64), both[:, 10:]
+    np.testing.assert_allclose(active, gate / (1 + np.exp(-gate)) * up, rtol=3e-6, atol=1e-7)
