@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 VOCABULARY = 320
@@ -101,6 +102,7 @@ def install(events: Events) -> None:
 
     forward = type("Forward", (), {"logits_dtype": "float32"})()
     steps.prepared = lambda model: (forward, lambda slots: Batch(hashed_logits(VOCABULARY)))
+    steps.BlasThreads = lambda: SimpleNamespace(check=lambda: None)  # it would compute with MLX in a fork
     steps.choose_statistics = lambda sampler, k: numpy_statistics(sampler, k)
     collector.COMMIT_SEQUENCES = 3
     for owner, name in ((os, "replace"), (os, "fsync"), (pq.ParquetWriter, "write_table")):
@@ -132,9 +134,21 @@ def collect(model: Any, request: Request, events: Events) -> dict[str, Any]:
     return {"n_sequences": outcome.n_sequences, "events": events.n}
 
 
+def _load_kernels() -> None:
+    """Load the compiled kernels once: each fork would else take a second for them. Two rows start no thread."""
+    import numpy as np
+
+    from toolkit.generation.sampler import Sampler
+    from toolkit.generation.statistics import step
+
+    step(np.zeros((2, VOCABULARY), np.float32), Sampler(), np.zeros(2))
+    step(np.zeros((2, VOCABULARY), np.float32), Sampler(0.5), np.zeros(2))
+
+
 def serve(folder: Path) -> None:
     """Answer requests until there are no more."""
     model = tokenizer_only_model(folder)
+    _load_kernels()
     for line in sys.stdin:
         request = Request(**json.loads(line))
         reader, writer = os.pipe()
