@@ -12,6 +12,7 @@ import pytest
 from tests.faults.conftest import ROOT
 from tests.faults.long_run import TENTHS
 from tests.faults.tally import Record, note
+from toolkit.generation.threads import n_threads
 from toolkit.store import open_run
 from toolkit.store.validate import validate
 
@@ -39,6 +40,6 @@ def test_five_thousand_sequences_take_no_more_memory_files_or_threads_at_the_end
     assert last["memory"] <= MORE * second["memory"]
     assert last["files"] <= second["files"]
     assert last["threads"] <= second["threads"]
-    assert last["python_threads"] == 1
+    assert last["python_threads"] <= n_threads()  # this one, and those that kernels are shared out to
     assert len(open_run(run).sequence_keys()) == 5000
     assert list(validate(run)) == []
