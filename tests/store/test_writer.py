@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import itertools
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,9 @@ from tests.store.factory import (
 )
 from toolkit.errors import DataFault, ToolkitError
 from toolkit.records import SequenceRecord
-from toolkit.store import PromptTokens, RunWriter, Shard, commit, open_run
+from toolkit.store import PromptTokens, RunWriter, Shard, begin, commit, open_run
 from toolkit.store.layout import orphans
+from toolkit.store.lock import RunLock
 from toolkit.store.validate import validate
 
 
@@ -460,6 +463,64 @@ def test_parts_of_two_writers_never_share_a_name(tmp_path: Path) -> None:
     assert sorted(session.shard or "" for session in run.manifest.sessions) == ["0/3", "1/3", "2/3"]
     assert run.manifest.counts["sequences"] == 6
     assert list(validate(run.path)) == []
+
+
+def before_line(n: int, functions: Iterable[Callable[..., Any]], action: Callable[[], None]) -> Any:
+    """A trace function that does `action` before the n-th line that `functions` run, counted from 0."""
+    codes, left = {function.__code__ for function in functions}, [n]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code in codes and event == "line":
+            left[0] -= 1
+            if left[0] == -1:
+                sys.settrace(None)
+                action()
+        return trace if frame.f_code in codes else None
+
+    return trace
+
+
+@pytest.mark.parametrize("go_on", [True, False])
+def test_shards_may_begin_a_run_at_the_same_moment(go_on: bool, tmp_path: Path) -> None:
+    """Another shard makes the run between any two lines of making it."""
+    without_guard = (begin.begin, begin._foreign_name, begin._make_folder)
+    start = RunWriter.resume if go_on else RunWriter.create
+    for n in itertools.count():
+        path, others = tmp_path / "deep" / str(n), list[RunWriter]()
+
+        def other(path: Path = path, others: list[RunWriter] = others) -> None:
+            others.append(RunWriter.resume(path, make_manifest(), shard=Shard(1, 2)))
+
+        sys.settrace(before_line(n, without_guard, other))
+        try:
+            start(path, make_manifest(), shard=Shard(0, 2)).close()
+            refused = False
+        except ToolkitError as error:
+            refused = "already holds a run" in str(error)
+        finally:
+            sys.settrace(None)
+        if not others:
+            break
+        assert refused is not go_on
+        sessions = open_run(path).manifest.sessions
+        assert {session.shard for session in sessions} == ({"0/2", "1/2"} if go_on else {"1/2"})
+        others[0].close()
+    assert n > 10
+
+
+def test_a_folder_that_another_shard_works_in_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = RunLock.acquire
+
+    def held_by_another(run: Path, writer: str, shard: Shard | None = None) -> RunLock:
+        others.append(lock(run, "another", Shard(1, 2)))
+        raise KeyboardInterrupt
+
+    others = list[RunLock]()
+    monkeypatch.setattr(RunLock, "acquire", held_by_another)
+    with pytest.raises(KeyboardInterrupt):
+        RunWriter.resume(tmp_path / "run", make_manifest(), shard=Shard(0, 2))
+    assert (tmp_path / "run").is_dir()
+    others[0].release()
 
 
 def test_a_shard_leaves_the_files_of_another_that_is_in_the_middle_of_a_commit(

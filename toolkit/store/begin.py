@@ -13,7 +13,7 @@ from typing import NamedTuple
 from toolkit.errors import ToolkitError, argument
 from toolkit.store.files import is_temporary, writing
 from toolkit.store.layout import DAMAGED, MANIFEST, REPLACED, SESSIONS, new_session_id, remove_leftovers
-from toolkit.store.lock import READERS, RunLock, Shard, guard, is_lock_file
+from toolkit.store.lock import READERS, RunLock, Shard, guard, is_lock_file, live_writers
 from toolkit.store.manifest import Manifest, Session, check_same_content, read_manifest, write_manifest
 from toolkit.store.recover import Damage, move_damage_aside
 from toolkit.store.schemas import TABLES
@@ -39,39 +39,50 @@ def begin(
     DataFault
         It cannot be written to.
     """
-    exists = (path / MANIFEST).is_file()
     if overwrite and shard is not None:
         raise ToolkitError(
             f"{argument('overwrite')} with {argument('shard')} would remove what other shards wrote: "
             "remove the run first"
         )
+    foreign = _foreign_name(path, overwrite)  # looked for first: another shard may be making the run just now
+    exists = (path / MANIFEST).is_file()
     if exists and not (go_on or overwrite):
-        raise ToolkitError(
-            f"{path} already holds a run: resume it, name another folder, or replace it with "
-            f"{argument('overwrite')}"
-        )
+        raise _there_already(path)
     if not exists and not create:
         raise ToolkitError(f"no run at {path}: it has no {MANIFEST}")
-    made = False if exists else _make_folder(path, overwrite)
+    if not exists and foreign is not None:
+        raise ToolkitError(f"{path} is in use: it holds {foreign!r} and no run; name a new folder")
+    made = not exists and _make_folder(path)
     try:
-        return _lock_and_prepare(path, manifest, shard, overwrite)
+        return _lock_and_prepare(path, manifest, shard, go_on, overwrite)
     except BaseException:
-        if made and not (path / MANIFEST).exists():
+        if made and not (path / MANIFEST).exists() and not live_writers(path):
             shutil.rmtree(path, ignore_errors=True)
         raise
 
 
-def _make_folder(path: Path, overwrite: bool) -> bool:
-    """Whether the folder was made here; what else is at the path must be empty, or the rest of a run."""
-    if path.is_dir():
-        ours = {*TABLES, SESSIONS, REPLACED, DAMAGED} if overwrite else set()
-        foreign = [name for name in sorted(os.listdir(path)) if name not in ours and not _is_ours(name)]
-        if foreign:
-            raise ToolkitError(f"{path} is in use: it holds {foreign[0]!r} and no run; name a new folder")
-        return False
+def _there_already(path: Path) -> ToolkitError:
+    return ToolkitError(
+        f"{path} already holds a run: resume it, name another folder, or replace it with "
+        f"{argument('overwrite')}"
+    )
+
+
+def _foreign_name(path: Path, overwrite: bool) -> str | None:
+    """A file or folder at `path` that no writer made before its manifest, or, to overwrite, that no run has."""
+    ours = {*TABLES, SESSIONS, REPLACED, DAMAGED} if overwrite else set()
+    names = sorted(os.listdir(path)) if path.is_dir() else []
+    return next((name for name in names if name not in ours and not _is_ours(name)), None)
+
+
+def _make_folder(path: Path) -> bool:
+    """Whether the folder was made here, and not before or by another shard meanwhile."""
     try:
-        path.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir()
     except OSError as error:
+        if path.is_dir():
+            return False
         raise ToolkitError(f"cannot make the folder {path}: {error.strerror}; name another one") from error
     return True
 
@@ -80,7 +91,9 @@ def _is_ours(name: str) -> bool:
     return is_lock_file(name) or is_temporary(name) or name == ".DS_Store"
 
 
-def _lock_and_prepare(path: Path, manifest: Manifest, shard: Shard | None, overwrite: bool) -> Begun:
+def _lock_and_prepare(
+    path: Path, manifest: Manifest, shard: Shard | None, go_on: bool, overwrite: bool
+) -> Begun:
     session = _new_session(manifest, shard)
     lock = RunLock.acquire(path, session.id, shard)
     try:
@@ -88,6 +101,8 @@ def _lock_and_prepare(path: Path, manifest: Manifest, shard: Shard | None, overw
             _erase(path)
         with guard(path):
             if (path / MANIFEST).is_file():
+                if not (go_on or overwrite):
+                    raise _there_already(path)  # made meanwhile
                 check_same_content(read_manifest(path), manifest)
             else:
                 with writing(path):
