@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import mlx.core as mx
@@ -9,11 +11,12 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-from toolkit.generation import backend, native
+from toolkit.generation import backend, native, threads
 from toolkit.generation.backend import choose_batch
 from toolkit.generation.compiled_attention import gated_rows, normalise
-from toolkit.generation.compiled_products import SHAPE
+from toolkit.generation.compiled_vector_products import SHAPE
 from toolkit.generation.forward import Forward
+from toolkit.generation.products import SWITCH
 from toolkit.generation.shared_prefix import SharedPrefixBatch
 
 from .networks import make_network
@@ -43,8 +46,20 @@ def logits_of(forward: Forward) -> list[np.ndarray]:
     return found
 
 
+@pytest.fixture(params=["1", "0"])
+def tile_unit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the processor's tile unit, where it has one, and without."""
+    monkeypatch.setenv(SWITCH, request.param)
+
+
 @pytest.mark.parametrize("bias", [False, True])
-def test_its_logits_are_those_of_mlx(bias: bool) -> None:
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_its_logits_are_those_of_mlx(
+    bias: bool, n_threads: int, tile_unit: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "MIN_WORK", 1)
+    monkeypatch.setattr(threads, "n_threads", lambda: n_threads)
+    monkeypatch.setattr(threads, "_pool", functools.cache(lambda: ThreadPoolExecutor(2)))
     network = make_network("llama")
     if bias:
         mx.random.seed(1)
@@ -57,7 +72,9 @@ def test_its_logits_are_those_of_mlx(bias: bool) -> None:
         np.testing.assert_allclose(ours, theirs, atol=3e-4)
 
 
-def test_a_row_s_bits_do_not_depend_on_the_rows_beside_it() -> None:
+def test_a_row_s_bits_depend_on_neither_the_rows_beside_it_nor_threads(
+    tile_unit: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forward = native_forward(make_network("llama"))
 
     def rows_of(members: list[int]) -> np.ndarray:
@@ -71,6 +88,9 @@ def test_a_row_s_bits_do_not_depend_on_the_rows_beside_it() -> None:
     together = rows_of(list(range(19)))
     for members in ([4], [17, 2, 3], list(range(5, 18))):
         np.testing.assert_array_equal(rows_of(members), together[members])
+    monkeypatch.setattr(native, "MIN_WORK", 1)
+    monkeypatch.setattr(threads, "n_threads", lambda: 2)
+    np.testing.assert_array_equal(rows_of(list(range(19))), together)
 
 
 @pytest.mark.parametrize("kind", ["gemma3", "mamba", "falcon_h1", "qwen3_next"])
@@ -88,11 +108,29 @@ def test_a_network_that_computes_something_else_with_the_same_parts_is_left_to_m
     assert plain.native is not None
     for block in network.model.layers:
         block.self_attn.scale *= 3  # as the library computes
-    made = native._layer
-    monkeypatch.setattr(native, "_layer", lambda block: made(block)._replace(scale=0.01))
+    made = native.NativeNetwork.of
+
+    def of(*given: Any) -> native.NativeNetwork:
+        found = made(*given)
+        assert found is not None
+        found._network = found._network._replace(scale=0.01)
+        return found
+
+    monkeypatch.setattr(native.NativeNetwork, "of", of)
     changed = Forward(network)
     choose_batch(changed)
     assert changed.native is None
+
+
+@pytest.mark.parametrize("change", ["scale", "rope"])
+def test_blocks_that_are_not_alike_are_left_to_mlx(change: str) -> None:
+    network = make_network("llama")
+    attention = network.model.layers[-1].self_attn
+    if change == "scale":
+        attention.scale *= 2
+    else:
+        attention.rope.base *= 2
+    assert native_forward(network).native is None
 
 
 def test_half_precision_and_quantised_weights_are_left_to_mlx() -> None:

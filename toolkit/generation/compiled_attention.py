@@ -52,7 +52,7 @@ def normalise(rows: Floats, weight: Floats, epsilon: float, out: Floats) -> None
 
 
 @compiled(fastmath=IN_ORDER)
-def _rotate(head: Floats, cos: Floats, sin: Floats, traditional: bool, out: Floats) -> None:
+def rotate(head: Floats, cos: Floats, sin: Floats, traditional: bool, out: Floats) -> None:
     """One head by its position's angles; dimensions past them are copied."""
     half = cos.size
     for i in range(half):
@@ -72,7 +72,7 @@ def rotate_rows(
     factor = np.float32(scale)
     for row in rows:
         for head in range(heads.shape[1]):
-            _rotate(heads[row, head], cos[row], sin[row], traditional, out[row, head])
+            rotate(heads[row, head], cos[row], sin[row], traditional, out[row, head])
             for i in range(heads.shape[2]):
                 out[row, head, i] *= factor
 
@@ -127,7 +127,7 @@ def _add_values(weights: Floats, values: Floats, n: int, out: Floats) -> None:
 
 
 @compiled(fastmath=REORDERED)
-def _attend(
+def attend_some(
     query: Floats,
     keys: Floats,
     values: Floats,
@@ -170,7 +170,7 @@ def attend_prefix(
             for row in rows:
                 for h in range(kv * group, (kv + 1) * group):
                     state = maximum[row, h : h + 1], total[row, h : h + 1], out[row, h]
-                    _attend(queries[row, h], block, weighed, n, scores, *state)
+                    attend_some(queries[row, h], block, weighed, n, scores, *state)
 
 
 @compiled()
@@ -191,7 +191,7 @@ def attend_own(
         row = rows[j]
         for h in range(queries.shape[1]):
             state = maximum[row, h : h + 1], total[row, h : h + 1], out[row, h]
-            _attend(
+            attend_some(
                 queries[row, h], keys[row, h // group], values[row, h // group], counts[j], scores, *state
             )
 

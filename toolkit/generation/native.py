@@ -1,14 +1,17 @@
-"""One step of a llama-like network in compiled kernels alone: for models on the CPU.
+"""A llama-like network's weights and step in compiled kernels alone: for models on the CPU.
 
-Norms, products, rotary embedding, attention and activation work on the same few arrays, so that nothing is copied
-between MLX and NumPy within a step. Whether a network is of this kind is seen from its parts, and found by trial:
-whoever makes a `NativeNetwork` compares its logits with the library's.
+Whether a network is of this kind is seen from its parts, and found by trial: whoever makes a `NativeNetwork` compares
+its logits with the library's.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
+import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -16,86 +19,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.generation.arrays import to_numpy
-from toolkit.generation.kernels import can_compile, gated_rows
-from toolkit.generation.numpy_kernels import Floats, Rotary, SharedPrefix
-from toolkit.generation.row_attention import Heads, RowStep, Stored
+from toolkit.generation.kernels import can_compile
+from toolkit.generation.numpy_kernels import Floats, Rotary
 from toolkit.generation.row_passes import workspace
+from toolkit.generation.threads import MIN_WORK, TeamSize, run_together
+from toolkit.generation.weight_memory import WeightMemory
 from toolkit.memory import free_memory_bytes
 
 SHARE = 0.5  # of the free memory that a second copy of the weights may take
+MOST_BYTES = 1.5  # of that copy, a byte of float32 weights: see `compiled_tile_products`
+
+Indices = NDArray[np.intp]
+
+_ONE_STEP = threading.Lock()  # two that wait for each other's threads would wait for ever
 
 
-class _Product(NamedTuple):
-    """Weights of one or several linear layers that read the same, one below the other."""
+@dataclass
+class StepRows:
+    """The rows of a step: those of each prompt, and where keys and values are."""
 
-    panels: Any
-    bias: Floats | None
-
-    def __call__(self, inputs: Floats, name: str) -> Floats:
-        """(rows, outputs), in the workspace's buffer of this name."""
-        from toolkit.generation.compiled_products import multiply
-
-        out = workspace().array(name, (len(inputs), self.panels.outputs))
-        multiply(inputs, self.panels, out)
-        if self.bias is not None:
-            out += self.bias
-        return out
-
-
-class _Norm(NamedTuple):
-    """Root mean square norm."""
-
-    weight: Floats
-    epsilon: float
-
-    def __call__(self, rows: Floats) -> Floats:
-        from toolkit.generation.compiled_attention import normalise
-
-        out = workspace().array("normed", rows.shape)
-        normalise(rows, self.weight, self.epsilon, out)
-        return out
-
-
-class _Layer(NamedTuple):
-    """One block: attention, then the gated activation."""
-
-    before_attention: _Norm
-    heads: _Product  # queries, keys and values
-    sizes: tuple[int, int]  # heads and kv_heads
-    rotary: Rotary
-    scale: float
-    after_attention: _Product
-    before_activation: _Norm
-    gate_and_up: _Product
-    down: _Product
-
-    def attend(self, x: Floats, step: RowStep, stored: Stored, shared: Sequence[SharedPrefix]) -> None:
-        """Add attention to the hidden states (rows, hidden), in place."""
-        found = self.heads(self.before_attention(x), "heads")
-        n, (n_heads, n_kv) = len(x), self.sizes
-        dim = found.shape[1] // (n_heads + 2 * n_kv)
-        split = found.reshape(n, -1, dim)
-        heads = Heads(split[:, :n_heads], split[:, n_heads : n_heads + n_kv], split[:, n_heads + n_kv :])
-        out = step.attend(heads, self.rotary, stored, shared, self.scale)
-        x += self.after_attention(out.reshape(n, -1), "added")
-
-    def activate(self, x: Floats) -> None:
-        """Add the gated activation, in place."""
-        both = self.gate_and_up(self.before_activation(x), "gate_and_up")
-        active = workspace().array("active", (len(x), both.shape[1] // 2))
-        gated_rows(both, active)
-        x += self.down(active, "added")
+    members: Sequence[Indices]  # the rows of each prompt, disjoint, all of 0..n-1
+    prefixes: Sequence[NDArray[np.int64]]  # of each prompt (layers, 2): addresses of its keys and values
+    lengths: Sequence[int]  # positions of each prompt
+    own: Indices  # (rows,) own positions that each row holds already
+    stored: NDArray[np.int64]  # (layers, blocks, 2): addresses of the rows' own keys and values
+    slots: int
+    block_size: int
 
 
 class NativeNetwork:
     """A network's weights in order, and its step. Make it with `NativeNetwork.of`."""
 
     def __init__(self, network: Any, output: Floats) -> None:
-        body = network.model
+        from toolkit.generation.compiled_step import Network
+        from toolkit.generation.products import kind_of_product
+
+        body, self._kind = network.model, kind_of_product()
+        attention, rope = body.layers[0].self_attn, body.layers[0].self_attn.rope
+        norms = [norm for block in body.layers for norm in _norms(block)] + [body.norm]
         self._embedding = to_numpy(body.embed_tokens.weight)
-        self._layers = [_layer(block) for block in body.layers]
-        self._norm = _norm(body.norm)
-        self._output = _product_of([output], [None])
+        self._rotary = Rotary(rope.dims, rope.traditional, rope.base, rope.scale)
+        self._weights = _Weights(self._kind, network, output)
+        self._network = Network(
+            prepare=self._kind.prepare.address,
+            multiply=self._kind.multiply.address,
+            products=self._weights.records,
+            norms=np.stack([to_numpy(norm.weight) for norm in norms]),
+            epsilons=np.array([norm.eps for norm in norms], np.float64),
+            n_heads=attention.n_heads,
+            n_kv_heads=attention.n_kv_heads,
+            dim=attention.k_proj.weight.shape[0] // attention.n_kv_heads,
+            scale=float(attention.scale),
+            traditional=bool(rope.traditional),
+        )
+        self._inner = body.layers[0].mlp.gate_proj.weight.shape[0]
+        self._vocabulary = len(output)
+        self._team_size = TeamSize()
 
     @staticmethod
     def of(network: Any, output: mx.array | None) -> NativeNetwork | None:
@@ -108,44 +87,125 @@ class NativeNetwork:
         """
         if output is None or not can_compile() or not _is_plain(network):
             return None
-        from toolkit.generation.compiled_products import SHAPE
+        from toolkit.generation.products import can_multiply
 
         size = output.nbytes + sum(
             part.weight.nbytes for _, part in network.named_modules() if type(part) is nn.Linear
         )
         free = free_memory_bytes()
-        if SHAPE is None or (free is not None and size > SHARE * free):
+        if not can_multiply() or (free is not None and MOST_BYTES * size > SHARE * free):
             return None
         return NativeNetwork(network, to_numpy(output))
 
-    def step(
-        self,
-        token_ids: NDArray[np.intp],
-        rows: RowStep,
-        stored: Sequence[Stored],
-        shared: Sequence[Sequence[SharedPrefix]],
-    ) -> Floats:
+    def step(self, token_ids: Indices, rows: StepRows) -> Floats:
         """Logits (rows, vocabulary) after one more token a row; valid until the next step.
 
-        Parameters
-        ----------
-        token_ids : (rows,)
-        rows : RowStep
-        stored, shared : of each layer
-            Rooms for the rows' own keys and values, and those of their prompts.
+        Writes the new keys and values behind each row's own.
         """
-        x = self._embedding[token_ids]
-        for layer, own, prefixes in zip(self._layers, stored, shared, strict=True):
-            layer.attend(x, rows, own, prefixes)
-            layer.activate(x)
-        return self._output(self._norm(x), "logits")
+        from toolkit.generation import compiled_step
+        from toolkit.generation.compiled_addresses import TEAM_SIZE, YIELD
+
+        space, told = self._space(token_ids), self._rows(rows)
+        work = len(token_ids) * self._weights.size // len(self._network.products)
+        n = max(1, min(self._team_size.n, work // MIN_WORK))
+        barrier = np.zeros(TEAM_SIZE, np.int64)
+        team = compiled_step.Team(n, barrier.ctypes.data, YIELD)
+        jobs = [
+            functools.partial(compiled_step.step, worker, team, self._network, told, space)
+            for worker in range(n)
+        ]
+        with _ONE_STEP:
+            started, used = time.perf_counter(), time.process_time()
+            run_together(jobs)
+            self._team_size.tell(n, time.perf_counter() - started, time.process_time() - used)
+        return space.logits
 
     @property
     def kv_shape(self) -> tuple[int, int]:
         """Heads of keys and values, and the numbers of each."""
-        layer = self._layers[0]
-        n_heads, n_kv = layer.sizes
-        return n_kv, layer.heads.panels.outputs // (n_heads + 2 * n_kv)
+        return self._network.n_kv_heads, self._network.dim
+
+    def _space(self, token_ids: Indices) -> Any:
+        from toolkit.generation.compiled_step import Space
+
+        n, array = len(token_ids), workspace().array
+        network, hidden = self._network, self._embedding.shape[1]
+        heads, dim = network.n_heads, network.dim
+        x = array("hidden", (n, hidden))
+        np.take(self._embedding, token_ids, axis=0, out=x)
+        most_inputs = max(hidden, self._inner, heads * dim)
+        return Space(
+            x=x,
+            normed=array("normed", (n, hidden)),
+            prepared=array("prepared", (self._kind.prepared_size(n, most_inputs),), np.uint8),
+            heads=array("heads", (n, heads + 2 * network.n_kv_heads, dim)),
+            queries=array("queries", (n, heads, dim)),
+            maximum=array("maximum", (n, heads)),
+            total=array("total", (n, heads)),
+            attention=array("attention", (n, heads, dim)),
+            gate_and_up=array("gate_and_up", (n, 2 * self._inner)),
+            active=array("active", (n, self._inner)),
+            logits=array("logits", (n, self._vocabulary)),
+        )
+
+    def _rows(self, rows: StepRows) -> Any:
+        from toolkit.generation.compiled_step import Rows
+
+        order = np.concatenate(rows.members)
+        first = np.cumsum([0, *map(len, rows.members)])
+        lengths = np.array(rows.lengths, np.intp)
+        positions = np.empty(len(order), np.intp)
+        positions[order] = np.repeat(lengths, np.diff(first))
+        cos, sin = self._rotary.angles(positions + rows.own)
+        prefixes = np.ascontiguousarray(np.stack(rows.prefixes, axis=1))
+        own = np.ascontiguousarray(rows.own)
+        return Rows(order, first, prefixes, lengths, own, rows.stored, rows.slots, rows.block_size, cos, sin)
+
+
+class _Weights:
+    """The weights of all products, in order, and their records; those that read the same are one product."""
+
+    def __init__(self, kind: Any, network: Any, output: Floats) -> None:
+        self._kind, self._memory = kind, WeightMemory()
+        self._kept: list[Any] = []  # what records have addresses of
+        records = []
+        for block in network.model.layers:
+            attention, mlp = block.self_attn, block.mlp
+            records += [
+                self._record(attention.q_proj, attention.k_proj, attention.v_proj),
+                self._record(attention.o_proj),
+                self._record(mlp.gate_proj, mlp.up_proj),
+                self._record(mlp.down_proj),
+            ]
+        records.append(self._record_of([output], [None]))
+        self.records = np.stack(records)
+
+    @property
+    def size(self) -> int:
+        """Numbers in all of them."""
+        return sum(panels.outputs * panels.inputs for panels, _ in self._kept)
+
+    def _record(self, *layers: nn.Linear) -> NDArray[np.int64]:
+        biases = [to_numpy(one.bias) if "bias" in one else None for one in layers]
+        return self._record_of([to_numpy(one.weight) for one in layers], biases)
+
+    def _record_of(self, weights: list[Floats], biases: Sequence[Floats | None]) -> NDArray[np.int64]:
+        bias = None
+        if any(one is not None for one in biases):
+            bias = np.concatenate(
+                [
+                    np.zeros(len(w), np.float32) if b is None else b
+                    for w, b in zip(weights, biases, strict=True)
+                ]
+            )
+        panels = self._kind.pack(weights[0] if len(weights) == 1 else np.concatenate(weights), self._memory)
+        self._kept.append((panels, bias))
+        record: NDArray[np.int64] = panels.record(bias)
+        return record
+
+
+def _norms(block: Any) -> tuple[nn.RMSNorm, nn.RMSNorm]:
+    return block.input_layernorm, block.post_attention_layernorm
 
 
 def _is_plain(network: Any) -> bool:
@@ -159,6 +219,7 @@ def _is_plain(network: Any) -> bool:
         {type(part) for part in weights} <= {nn.Linear, nn.RMSNorm, nn.Embedding}
         and all(part.weight.dtype == mx.float32 for part in weights)
         and all(_is_plain_block(block) for block in blocks)
+        and len({_measures(block) for block in blocks}) == 1
     )
 
 
@@ -176,36 +237,11 @@ def _is_plain_block(block: Any) -> bool:
     )
 
 
-def _layer(block: Any) -> _Layer:
-    attention, mlp, rope = block.self_attn, block.mlp, block.self_attn.rope
-    return _Layer(
-        before_attention=_norm(block.input_layernorm),
-        heads=_product(attention.q_proj, attention.k_proj, attention.v_proj),
-        sizes=(attention.n_heads, attention.n_kv_heads),
-        rotary=Rotary(rope.dims, rope.traditional, rope.base, rope.scale),
-        scale=float(attention.scale),
-        after_attention=_product(attention.o_proj),
-        before_activation=_norm(block.post_attention_layernorm),
-        gate_and_up=_product(mlp.gate_proj, mlp.up_proj),
-        down=_product(mlp.down_proj),
+def _measures(block: Any) -> tuple[Any, ...]:
+    """What has to be the same in all blocks."""
+    attention, rope = block.self_attn, block.self_attn.rope
+    return (
+        *(attention.n_heads, attention.n_kv_heads, attention.scale),
+        *(rope.dims, rope.traditional, rope.base, rope.scale),
+        *(part.weight.shape for _, part in block.named_modules() if hasattr(part, "weight")),
     )
-
-
-def _norm(norm: nn.RMSNorm) -> _Norm:
-    return _Norm(np.ascontiguousarray(to_numpy(norm.weight)), float(norm.eps))
-
-
-def _product(*layers: nn.Linear) -> _Product:
-    biases = [to_numpy(one.bias) if "bias" in one else None for one in layers]
-    return _product_of([to_numpy(one.weight) for one in layers], biases)
-
-
-def _product_of(weights: list[Floats], biases: Sequence[Floats | None]) -> _Product:
-    from toolkit.generation.compiled_products import pack
-
-    bias = None
-    if any(one is not None for one in biases):
-        bias = np.concatenate(
-            [np.zeros(len(w), np.float32) if b is None else b for w, b in zip(weights, biases, strict=True)]
-        )
-    return _Product(pack(weights[0] if len(weights) == 1 else np.concatenate(weights)), bias)

@@ -7,6 +7,7 @@ Attention is in NumPy. Knows token ids and positions, nothing of sampling.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from toolkit.generation.arrays import to_numpy
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
-from toolkit.generation.native import NativeNetwork
+from toolkit.generation.native import NativeNetwork, StepRows
 from toolkit.generation.numpy_kernels import KEY_BLOCK, Angles, Floats, SharedPrefix, attend_prompt
 from toolkit.generation.patches import (
     Position,
@@ -39,6 +40,11 @@ class Prompt:
 
     length: int
     layers: list[tuple[Floats, Floats]] = field(default_factory=list)
+
+    @functools.cached_property
+    def addresses(self) -> NDArray[np.int64]:
+        """(layers, 2) where keys and values are."""
+        return np.array([[array.ctypes.data for array in layer] for layer in self.layers], np.int64)
 
 
 class _Prefill:
@@ -234,27 +240,34 @@ class SharedPrefixBatch(LogitsRows):
         n = len(self._prompts)
         starts = np.array([prompt.length for prompt in self._prompts])
         padding = [0] * max(0, MIN_ROWS - n)
-        self.offset = mx.array([*(starts + self.own[:n]).tolist(), *padding])
         self.groups = self._group()
-        self.rows_step = row_step()(starts, self.own[:n], [rows for _, rows in self.groups], KEY_BLOCK)
         if self._forward.native is not None:
             return self._native_step(self._forward.native, token_ids)
+        self.offset = mx.array([*(starts + self.own[:n]).tolist(), *padding])
+        self.rows_step = row_step()(starts, self.own[:n], [rows for _, rows in self.groups], KEY_BLOCK)
         with patched(self._names):
             logits = self._forward.logits(mx.array([*token_ids, *padding])[:, None], self._layers)
         self.own[:n] += 1
         return logits[:n] if padding else logits
 
     def _native_step(self, network: NativeNetwork, token_ids: Sequence[int]) -> mx.array:
-        heads, dim = network.kv_shape
+        n = len(self)
         for layer in self._layers:
-            layer.make_room((heads, dim), (heads, dim))
-        logits = network.step(
-            np.array(token_ids, np.intp),
-            self.rows_step,
-            [layer.stored for layer in self._layers],
-            [layer.shared() for layer in self._layers],
+            layer.make_room(network.kv_shape, network.kv_shape)
+        blocks = [zip(*layer.stored, strict=True) for layer in self._layers]
+        rows = StepRows(
+            members=[rows for _, rows in self.groups],
+            prefixes=[prompt.addresses for prompt, _ in self.groups],
+            lengths=[prompt.length for prompt, _ in self.groups],
+            own=self.own[:n],
+            stored=np.array(
+                [[[a.ctypes.data for a in pair] for pair in layer] for layer in blocks], np.int64
+            ),
+            slots=self.slots,
+            block_size=KEY_BLOCK,
         )
-        self.own[: len(self)] += 1
+        logits = network.step(np.array(token_ids, np.intp), rows)
+        self.own[:n] += 1
         return mx.array(logits)
 
     def _prefilling(self, length: int, before: Prompt | None) -> _Prefill:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 # Whoever limits the threads of products means all of them: several processes share the cores by it.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+MIN_USED = 0.8  # of the time that threads had, from which they are said to have had their cores
+N_SHORT = 3  # rounds without, after which one thread works alone
+SECONDS_ALONE = 5.0
+MIN_WORK = 1 << 19  # multiplications from which a thread of its own pays
 
 
 def n_cores() -> int:
@@ -30,6 +36,46 @@ def run_together(jobs: Sequence[Callable[[], None]]) -> None:
     finally:
         for future in futures:
             future.result()
+
+
+def share_range(kernel: Callable[[int, int], None], n: int, work: int) -> None:
+    """Call a kernel that releases the interpreter's lock with parts, first to last, of range(n).
+
+    There is one part a thread, and fewer where one would have less than `MIN_WORK` of all `work` multiplications.
+    """
+    parts = max(1, min(n_threads(), n, work // MIN_WORK))
+    edges = [n * i // parts for i in range(parts + 1)]
+    run_together([functools.partial(kernel, first, last) for first, last in itertools.pairwise(edges)])
+
+
+class TeamSize:
+    """How many threads work together: all cores, or one where other programs keep the cores busy.
+
+    Threads that wait for each other all the time are as slow as the one that has to wait for a core. They were not on
+    their cores where they used less processor time than the time that passed.
+
+    Parameters
+    ----------
+    clock : seconds that pass
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._short = 0  # rounds one after another that went without a core
+        self._alone_until = -float("inf")
+
+    @property
+    def n(self) -> int:
+        """The threads of the next round."""
+        return 1 if self._clock() < self._alone_until else n_threads()
+
+    def tell(self, n: int, seconds: float, used: float) -> None:
+        """What a round of n threads took, and the processor time that it used."""
+        if n == 1:
+            return
+        self._short = self._short + 1 if used < MIN_USED * n * seconds else 0
+        if self._short == N_SHORT:
+            self._short, self._alone_until = 0, self._clock() + SECONDS_ALONE
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Matrix products of a network's weights, compiled: for models on the CPU.
+"""Matrix products of a network's weights in vector registers, compiled: for models on the CPU.
 
 The weights are put in order once, in panels that the processor reads from end to end; a BLAS does that anew in every
 product, which costs more than the arithmetic where a batch has few rows. Each number is one sum in the order of the
@@ -10,26 +10,36 @@ outputs that stays in the processor's vector registers.
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba import cfunc, types
 from numpy.typing import NDArray
 
+from toolkit.generation.compiled_addresses import instruction
 from toolkit.generation.compiled_math import compiled
-from toolkit.generation.threads import n_threads, run_together
+from toolkit.generation.compiled_panels import (
+    BIAS,
+    INPUTS,
+    MULTIPLY,
+    OUTPUTS,
+    PREPARE,
+    VALUES,
+    Panels,
+    deliver,
+    record_at,
+    rows_at,
+)
+from toolkit.generation.threads import share_range
+from toolkit.generation.weight_memory import WeightMemory
 
 Floats = NDArray[np.float32]
 
 SIZE = 4  # bytes of a float32
 MOST_ROWS = 9  # of a tile
-MIN_WORK = 1 << 19  # multiplications from which a thread of its own pays
 
 
 class Shape(NamedTuple):
@@ -62,13 +72,6 @@ def _host_shape() -> Shape | None:
 SHAPE = _host_shape()
 _TILE = SHAPE or Shape(1, 1, 4)
 WIDTH = _TILE.vectors * _TILE.lanes  # outputs of a panel
-
-
-class Panels(NamedTuple):
-    """A weight in order for `multiply`."""
-
-    values: Floats  # (n_panels, inputs, WIDTH), zeros past the last output
-    outputs: int
 
 
 def _tile(rows: int) -> Callable[..., None]:
@@ -138,7 +141,7 @@ def _tile(rows: int) -> Callable[..., None]:
                 stored.align = SIZE
         return context.get_dummy_value()
 
-    @intrinsic
+    @instruction
     def tile(typing: Any, inputs: Any, stride: Any, panel: Any, outputs: Any, out_stride: Any, n: Any) -> Any:
         return types.void(*[types.intp] * 6), generate
 
@@ -150,80 +153,71 @@ _ROWS = _TILE.rows
 
 
 @compiled()
-def _rows_by_panel(
-    inputs: int, stride: int, panel: int, outputs: int, out_stride: int, rows: int, n: int
+def _tile_of(height: int, x: int, stride: int, panel: int, out: int, n: int) -> None:
+    """A tile of so many rows by one panel; arguments as of `_tile`, `out` of WIDTH numbers a row."""
+    if height == 9:
+        _9(x, stride, panel, out, WIDTH, n)
+    elif height == 8:
+        _8(x, stride, panel, out, WIDTH, n)
+    elif height == 7:
+        _7(x, stride, panel, out, WIDTH, n)
+    elif height == 6:
+        _6(x, stride, panel, out, WIDTH, n)
+    elif height == 5:
+        _5(x, stride, panel, out, WIDTH, n)
+    elif height == 4:
+        _4(x, stride, panel, out, WIDTH, n)
+    elif height == 3:
+        _3(x, stride, panel, out, WIDTH, n)
+    elif height == 2:
+        _2(x, stride, panel, out, WIDTH, n)
+    else:
+        _1(x, stride, panel, out, WIDTH, n)
+
+
+@cfunc(PREPARE, cache=True)
+def prepare(inputs: int, prepared: int, n_inputs: int, rows: int, first: int, last: int) -> None:
+    """As `compiled_panels` says: the inputs are read as they are."""
+
+
+@cfunc(MULTIPLY, cache=True)
+def multiply(
+    inputs: int, prepared: int, rows: int, record: int, first: int, last: int, out: int, add: int
 ) -> None:
-    """All rows by one panel, in tiles of about one height; arguments as of `_tile`."""
-    row, tiles = 0, (rows + _ROWS - 1) // _ROWS
-    while row < rows:
-        height = (rows - row + tiles - 1) // tiles
-        x, out = inputs + row * stride * SIZE, outputs + row * out_stride * SIZE
-        if height == 9:
-            _9(x, stride, panel, out, out_stride, n)
-        elif height == 8:
-            _8(x, stride, panel, out, out_stride, n)
-        elif height == 7:
-            _7(x, stride, panel, out, out_stride, n)
-        elif height == 6:
-            _6(x, stride, panel, out, out_stride, n)
-        elif height == 5:
-            _5(x, stride, panel, out, out_stride, n)
-        elif height == 4:
-            _4(x, stride, panel, out, out_stride, n)
-        elif height == 3:
-            _3(x, stride, panel, out, out_stride, n)
-        elif height == 2:
-            _2(x, stride, panel, out, out_stride, n)
-        else:
-            _1(x, stride, panel, out, out_stride, n)
-        row += height
-        tiles -= 1
-
-
-@compiled()
-def _multiply(inputs: Floats, panels: Floats, first: int, last: int, out: Floats) -> None:
-    """out[:, ...] of panels first to last; inputs (rows, n), out (rows, outputs), both in one piece."""
-    rows, n = inputs.shape
-    edge = np.empty((rows, WIDTH), np.float32)
+    """As `compiled_panels` says; the rows in tiles of about one height."""
+    told = record_at(record)
+    n, outputs = told[INPUTS], told[OUTPUTS]
+    target = rows_at(out, rows, outputs)
+    found = np.empty((MOST_ROWS, WIDTH), np.float32)
     for p in range(first, last):
-        panel = panels.ctypes.data + p * n * WIDTH * SIZE
-        start = p * WIDTH
-        if start + WIDTH <= out.shape[1]:
-            _rows_by_panel(
-                inputs.ctypes.data, n, panel, out.ctypes.data + start * SIZE, out.shape[1], rows, n
-            )
-        else:
-            _rows_by_panel(inputs.ctypes.data, n, panel, edge.ctypes.data, WIDTH, rows, n)
-            out[:, start:] = edge[:, : out.shape[1] - start]
+        panel, width = told[VALUES] + p * n * WIDTH * SIZE, min(WIDTH, outputs - p * WIDTH)
+        row, tiles = 0, (rows + _ROWS - 1) // _ROWS
+        while row < rows:
+            height = (rows - row + tiles - 1) // tiles
+            _tile_of(height, inputs + row * n * SIZE, n, panel, found.ctypes.data, n)
+            deliver(found, height, width, told[BIAS], target, row, p * WIDTH, add)
+            row += height
+            tiles -= 1
 
 
 @compiled()
 def _pack(weight: Floats, first: int, last: int, values: Floats) -> None:
+    values[first:last] = 0
     for p in range(first, last):
         for j in range(min(WIDTH, weight.shape[0] - p * WIDTH)):
             for i in range(weight.shape[1]):
                 values[p, i, j] = weight[p * WIDTH + j, i]
 
 
-def pack(weight: Floats) -> Panels:
-    """Put a weight (outputs, inputs) in order."""
+def pack(weight: Floats, memory: WeightMemory) -> Panels:
+    """Put a weight (outputs, inputs) in order: (n_panels, inputs, WIDTH)."""
     outputs, inputs = weight.shape
-    values = np.zeros((-(-outputs // WIDTH), inputs, WIDTH), np.float32)
+    values = memory.array((-(-outputs // WIDTH), inputs, WIDTH), np.float32)
     given = np.ascontiguousarray(weight)
-    _over_panels(lambda first, last: _pack(given, first, last, values), len(values), weight.size)
-    return Panels(values, outputs)
+    share_range(lambda first, last: _pack(given, first, last, values), len(values), weight.size)
+    return Panels(values, outputs, inputs)
 
 
-def multiply(inputs: Floats, panels: Panels, out: Floats) -> None:
-    """out = inputs @ weight.T: inputs (rows, inputs) and out (rows, outputs), both C-contiguous."""
-    _over_panels(
-        lambda first, last: _multiply(inputs, panels.values, first, last, out),
-        len(panels.values),
-        inputs.shape[0] * panels.values.size,
-    )
-
-
-def _over_panels(kernel: Callable[[int, int], None], n_panels: int, work: int) -> None:
-    n = max(1, min(n_threads(), n_panels, work // MIN_WORK))
-    edges = [n_panels * i // n for i in range(n + 1)]
-    run_together([functools.partial(kernel, first, last) for first, last in itertools.pairwise(edges)])
+def prepared_size(rows: int, inputs: int) -> int:
+    """Bytes of inputs in the form that the product reads: they are read as they are."""
+    return 0
