@@ -49,6 +49,23 @@ def call(typing: Any, address: Any, arguments: Any) -> Any:
     return types.void(types.intp, arguments), codegen
 
 
+@instruction
+def fetch(typing: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, which is read soon."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        name = "llvm.prefetch.p0"
+        known = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        to_read, nearest, of_data = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(known, [builder.inttoptr(arguments[0], pointer), to_read, nearest, of_data])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), codegen
+
+
 def _number(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, ir.IntType(64).as_pointer())
 

@@ -55,11 +55,17 @@ def normalise(rows: Floats, weight: Floats, epsilon: float, out: Floats) -> None
 def rotate(head: Floats, cos: Floats, sin: Floats, traditional: bool, out: Floats) -> None:
     """One head by its position's angles; dimensions past them are copied."""
     half = cos.size
-    for i in range(half):
-        a, b = (2 * i, 2 * i + 1) if traditional else (i, half + i)
-        first, second = head[a], head[b]
-        out[a] = first * cos[i] - second * sin[i]
-        out[b] = first * sin[i] + second * cos[i]
+    if traditional:
+        for i in range(half):
+            first, second = head[2 * i], head[2 * i + 1]
+            out[2 * i] = first * cos[i] - second * sin[i]
+            out[2 * i + 1] = first * sin[i] + second * cos[i]
+    else:
+        lower, upper = head[:half], head[half : 2 * half]
+        left, right = out[:half], out[half : 2 * half]
+        for i in range(half):
+            left[i] = lower[i] * cos[i] - upper[i] * sin[i]
+            right[i] = lower[i] * sin[i] + upper[i] * cos[i]
     for i in range(2 * half, head.size):
         out[i] = head[i]
 

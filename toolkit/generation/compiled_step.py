@@ -12,7 +12,7 @@ import numpy as np
 from numba import carray
 from numpy.typing import NDArray
 
-from toolkit.generation.compiled_addresses import as_pointer, call, wait_for_all
+from toolkit.generation.compiled_addresses import LINE, as_pointer, call, fetch, wait_for_all
 from toolkit.generation.compiled_attention import (
     attend_prefix,
     attend_some,
@@ -30,6 +30,7 @@ Addresses = NDArray[np.int64]
 
 HEADS, AFTER_ATTENTION, GATE_AND_UP, DOWN = range(4)  # products of a layer
 N_PRODUCTS = 4
+FLOAT = 4  # bytes
 
 
 class Team(NamedTuple):
@@ -56,16 +57,22 @@ class Network(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a step, and where their keys and values are."""
+    """The rows of a step, and where their keys and values are.
+
+    Rows are running texts, each with its own keys and values, or neighbouring positions of one text, which have them
+    in one place and attend to those before them.
+    """
 
     order: Indices  # (rows,) those of one prompt side by side
     first: Indices  # (prompts + 1,) where those of each prompt begin in `order`
     prefixes: Addresses  # (layers, prompts, 2): keys and values (kv_heads, length, dim)
     lengths: Indices  # (prompts,)
-    own: Indices  # (rows,) own positions that each row holds already
+    own: Indices  # (rows,) own positions before each row's new one
     stored: Addresses  # (layers, blocks, 2): keys and values (slots, kv_heads, block_size, dim)
     slots: int
+    slot: Indices  # (rows,) where each row's are among them
     block_size: int
+    first_answer: int  # the row from which on logits are wanted
     cos: Floats  # (rows, rotary dims / 2)
     sin: Floats
 
@@ -83,7 +90,7 @@ class Space(NamedTuple):
     attention: Floats  # (rows, heads, dim)
     gate_and_up: Floats  # (rows, 2 inner)
     active: Floats  # (rows, inner)
-    logits: Floats  # (rows, vocabulary)
+    logits: Floats  # (rows from first_answer on, vocabulary)
 
 
 @compiled()
@@ -139,7 +146,7 @@ def _prefix(rows: Rows, network: Network, layer: int, prompt: int, which: int) -
 @compiled()
 def _take_heads(network: Network, rows: Rows, space: Space, layer: int, row: int) -> None:
     """Rotate a row's new query and key, and put key and value behind its own."""
-    n_heads, n_kv, own = network.n_heads, network.n_kv_heads, rows.own[row]
+    n_heads, n_kv, own, slot = network.n_heads, network.n_kv_heads, rows.own[row], rows.slot[row]
     block, position = own // rows.block_size, own % rows.block_size
     keys, values = _stored(rows, network, layer, block, 0), _stored(rows, network, layer, block, 1)
     cos, sin, factor = rows.cos[row], rows.sin[row], np.float32(network.scale)
@@ -149,41 +156,68 @@ def _take_heads(network: Network, rows: Rows, space: Space, layer: int, row: int
         for d in range(query.size):
             query[d] *= factor
     for head in range(n_kv):
-        rotate(space.heads[row, n_heads + head], cos, sin, network.traditional, keys[row, head, position])
-        given, kept = space.heads[row, n_heads + n_kv + head], values[row, head, position]
+        rotate(space.heads[row, n_heads + head], cos, sin, network.traditional, keys[slot, head, position])
+        given, kept = space.heads[row, n_heads + n_kv + head], values[slot, head, position]
         for d in range(given.size):
             kept[d] = given[d]
 
 
 @compiled()
-def _attend_own(network: Network, rows: Rows, space: Space, layer: int, row: int, scores: Floats) -> None:
-    """Attention of a row over its own positions."""
-    group, count = network.n_heads // network.n_kv_heads, rows.own[row] + 1
-    for block in range((count + rows.block_size - 1) // rows.block_size):
-        keys, values = _stored(rows, network, layer, block, 0), _stored(rows, network, layer, block, 1)
-        n = min(rows.block_size, count - block * rows.block_size)
-        for h in range(network.n_heads):
-            attend_some(
-                space.queries[row, h],
-                keys[row, h // group],
-                values[row, h // group],
-                n,
-                scores,
-                space.maximum[row, h : h + 1],
-                space.total[row, h : h + 1],
-                space.attention[row, h],
-            )
+def _fetch_own(rows: Rows, network: Network, layer: int, row: int, head: int, block: int, n: int) -> None:
+    """Ask for the first n own keys and values of a row's head."""
+    for which in range(2):
+        kept = _stored(rows, network, layer, block, which)
+        start = kept[rows.slot[row], head].ctypes.data
+        for line in range(0, n * network.dim * FLOAT, LINE):
+            fetch(start + line)
 
 
 @compiled()
-def _attend(network: Network, rows: Rows, space: Space, layer: int, first: int, last: int) -> None:
-    """Attention of the rows first to last of the order."""
-    mine = rows.order[first:last]
-    for row in mine:
+def _attend_own(network: Network, rows: Rows, space: Space, layer: int, first: int, last: int) -> None:
+    """Attention of the rows first to last of the order over their own positions.
+
+    What the next head reads is asked for while one is computed.
+    """
+    group = network.n_heads // network.n_kv_heads
+    scores = np.empty(rows.block_size, np.float32)
+    for place in range(first, last):
+        row = rows.order[place]
+        slot, count = rows.slot[row], rows.own[row] + 1
+        for block in range((count + rows.block_size - 1) // rows.block_size):
+            keys, values = _stored(rows, network, layer, block, 0), _stored(rows, network, layer, block, 1)
+            n = min(rows.block_size, count - block * rows.block_size)
+            for kv in range(network.n_kv_heads):
+                if kv + 1 < network.n_kv_heads:
+                    _fetch_own(rows, network, layer, row, kv + 1, block, n)
+                elif place + 1 < last:
+                    after = rows.order[place + 1]
+                    _fetch_own(rows, network, layer, after, 0, 0, min(rows.block_size, rows.own[after] + 1))
+                for h in range(kv * group, (kv + 1) * group):
+                    attend_some(
+                        space.queries[row, h],
+                        keys[slot, kv],
+                        values[slot, kv],
+                        n,
+                        scores,
+                        space.maximum[row, h : h + 1],
+                        space.total[row, h : h + 1],
+                        space.attention[row, h],
+                    )
+
+
+@compiled()
+def _take_rows(network: Network, rows: Rows, space: Space, layer: int, first: int, last: int) -> None:
+    """Begin attention of the rows first to last of the order."""
+    for row in rows.order[first:last]:
         _take_heads(network, rows, space, layer, row)
         space.maximum[row] = -np.inf
         space.total[row] = 0
         space.attention[row] = 0
+
+
+@compiled()
+def _attend(network: Network, rows: Rows, space: Space, layer: int, first: int, last: int) -> None:
+    """Attention of the rows first to last of the order, when all rows' keys and values are there."""
     for prompt in range(rows.lengths.size):
         start, end = max(first, rows.first[prompt]), min(last, rows.first[prompt + 1])
         if start < end:
@@ -196,10 +230,8 @@ def _attend(network: Network, rows: Rows, space: Space, layer: int, first: int, 
                 space.total,
                 space.attention,
             )
-    scores = np.empty(rows.block_size, np.float32)
-    for row in mine:
-        _attend_own(network, rows, space, layer, row, scores)
-    divide_rows(mine, space.total, space.attention)
+    _attend_own(network, rows, space, layer, first, last)
+    divide_rows(rows.order[first:last], space.total, space.attention)
 
 
 @compiled()
@@ -219,6 +251,8 @@ def step(worker: int, team: Team, network: Network, rows: Rows, space: Space) ->
         normed = space.normed.ctypes.data
         _multiply(network, space, place + HEADS, normed, n_rows, space.heads.ctypes.data, 0, worker, n)
         wait_for_all(team.barrier, n, team.give_way)
+        _take_rows(network, rows, space, layer, first, last)
+        wait_for_all(team.barrier, n, team.give_way)
         _attend(network, rows, space, layer, first, last)
         wait_for_all(team.barrier, n, team.give_way)
         _prepare(network, space, attention, network.n_heads * network.dim, n_rows, first, last)
@@ -235,7 +269,25 @@ def step(worker: int, team: Team, network: Network, rows: Rows, space: Space) ->
         wait_for_all(team.barrier, n, team.give_way)
         _multiply(network, space, place + DOWN, active, n_rows, x, 1, worker, n)
         wait_for_all(team.barrier, n, team.give_way)
-    _norm_and_prepare(network, space, 2 * n_layers, n_rows, first, last)
+    _answer(worker, team, network, rows, space, n_layers)
+
+
+@compiled()
+def _answer(worker: int, team: Team, network: Network, rows: Rows, space: Space, n_layers: int) -> None:
+    """The logits of the rows for which they are wanted."""
+    start, n = rows.first_answer, team.n
+    n_rows = rows.order.size - start
+    if n_rows == 0:
+        return
+    first, last = n_rows * worker // n, n_rows * (worker + 1) // n
+    normed, last_norm = space.normed[start:], 2 * n_layers
+    normalise(
+        space.x[start:][first:last],
+        network.norms[last_norm],
+        network.epsilons[last_norm],
+        normed[first:last],
+    )
+    inputs, out = normed.ctypes.data, space.logits.ctypes.data
+    _prepare(network, space, inputs, normed.shape[1], n_rows, first, last)
     wait_for_all(team.barrier, n, team.give_way)
-    out = space.logits.ctypes.data
-    _multiply(network, space, n_layers * N_PRODUCTS, space.normed.ctypes.data, n_rows, out, 0, worker, n)
+    _multiply(network, space, n_layers * N_PRODUCTS, inputs, n_rows, out, 0, worker, n)

@@ -27,6 +27,7 @@ from toolkit.generation.weight_memory import WeightMemory
 from toolkit.memory import free_memory_bytes
 
 SHARE = 0.5  # of the free memory that a second copy of the weights may take
+N_MIXED = 16  # later positions attend to more: every share gets some of all, each N_MIXED-th of them
 MOST_BYTES = 1.5  # of that copy, a byte of float32 weights: see `compiled_tile_products`
 
 Indices = NDArray[np.intp]
@@ -36,7 +37,7 @@ _ONE_STEP = threading.Lock()  # two that wait for each other's threads would wai
 
 @dataclass
 class StepRows:
-    """The rows of a step: those of each prompt, and where keys and values are."""
+    """The running texts of a step: those of each prompt, and where keys and values are."""
 
     members: Sequence[Indices]  # the rows of each prompt, disjoint, all of 0..n-1
     prefixes: Sequence[NDArray[np.int64]]  # of each prompt (layers, 2): addresses of its keys and values
@@ -74,6 +75,7 @@ class NativeNetwork:
         )
         self._inner = body.layers[0].mlp.gate_proj.weight.shape[0]
         self._vocabulary = len(output)
+        self._logits = mx.zeros((0, self._vocabulary))
         self._team_size = TeamSize()
 
     @staticmethod
@@ -97,35 +99,60 @@ class NativeNetwork:
             return None
         return NativeNetwork(network, to_numpy(output))
 
-    def step(self, token_ids: Indices, rows: StepRows) -> Floats:
+    def step(self, token_ids: Indices, rows: StepRows) -> mx.array:
         """Logits (rows, vocabulary) after one more token a row; valid until the next step.
 
         Writes the new keys and values behind each row's own.
         """
+        return self._run(token_ids, self._running(rows))
+
+    def read(self, token_ids: Indices, start: int, kept: Floats, answers: bool) -> mx.array:
+        """Read neighbouring positions of one text; the logits (1, vocabulary) after the last, if they are wanted.
+
+        Parameters
+        ----------
+        token_ids : (n,)
+        start : positions that were read before
+        kept : (layers, 2, kv_heads, length, dim)
+            Keys and values of the text; those of the new positions are written there.
+        answers : whether logits are wanted; else (0, vocabulary)
+        """
+        return self._run(token_ids, self._reading(len(token_ids), start, kept, answers))
+
+    def _run(self, token_ids: Indices, rows: Any) -> mx.array:
         from toolkit.generation import compiled_step
         from toolkit.generation.compiled_addresses import TEAM_SIZE, YIELD
 
-        space, told = self._space(token_ids), self._rows(rows)
+        logits = self._room_for_logits(len(token_ids) - rows.first_answer)
+        space = self._space(token_ids, to_numpy(logits))
         work = len(token_ids) * self._weights.size // len(self._network.products)
         n = max(1, min(self._team_size.n, work // MIN_WORK))
         barrier = np.zeros(TEAM_SIZE, np.int64)
         team = compiled_step.Team(n, barrier.ctypes.data, YIELD)
         jobs = [
-            functools.partial(compiled_step.step, worker, team, self._network, told, space)
+            functools.partial(compiled_step.step, worker, team, self._network, rows, space)
             for worker in range(n)
         ]
         with _ONE_STEP:
             started, used = time.perf_counter(), time.process_time()
             run_together(jobs)
             self._team_size.tell(n, time.perf_counter() - started, time.process_time() - used)
-        return space.logits
+        return logits
+
+    def _room_for_logits(self, rows: int) -> mx.array:
+        """(rows, vocabulary) of MLX's, which kernels write into, so that no step copies logits."""
+        if self._logits.shape[0] < rows:
+            self._logits = mx.zeros((rows, self._vocabulary))
+        logits = self._logits[:rows]
+        mx.eval(self._logits, logits)
+        return logits
 
     @property
     def kv_shape(self) -> tuple[int, int]:
         """Heads of keys and values, and the numbers of each."""
         return self._network.n_kv_heads, self._network.dim
 
-    def _space(self, token_ids: Indices) -> Any:
+    def _space(self, token_ids: Indices, logits: Floats) -> Any:
         from toolkit.generation.compiled_step import Space
 
         n, array = len(token_ids), workspace().array
@@ -145,10 +172,10 @@ class NativeNetwork:
             attention=array("attention", (n, heads, dim)),
             gate_and_up=array("gate_and_up", (n, 2 * self._inner)),
             active=array("active", (n, self._inner)),
-            logits=array("logits", (n, self._vocabulary)),
+            logits=logits,
         )
 
-    def _rows(self, rows: StepRows) -> Any:
+    def _running(self, rows: StepRows) -> Any:
         from toolkit.generation.compiled_step import Rows
 
         order = np.concatenate(rows.members)
@@ -157,9 +184,41 @@ class NativeNetwork:
         positions = np.empty(len(order), np.intp)
         positions[order] = np.repeat(lengths, np.diff(first))
         cos, sin = self._rotary.angles(positions + rows.own)
-        prefixes = np.ascontiguousarray(np.stack(rows.prefixes, axis=1))
-        own = np.ascontiguousarray(rows.own)
-        return Rows(order, first, prefixes, lengths, own, rows.stored, rows.slots, rows.block_size, cos, sin)
+        return Rows(
+            order=order,
+            first=first,
+            prefixes=np.ascontiguousarray(np.stack(rows.prefixes, axis=1)),
+            lengths=lengths,
+            own=np.ascontiguousarray(rows.own),
+            stored=rows.stored,
+            slots=rows.slots,
+            slot=np.arange(len(order)),
+            block_size=rows.block_size,
+            first_answer=0,
+            cos=cos,
+            sin=sin,
+        )
+
+    def _reading(self, n: int, start: int, kept: Floats, answers: bool) -> Any:
+        from toolkit.generation.compiled_step import Rows
+
+        addresses = [[[one.ctypes.data for one in layer]] for layer in kept]
+        positions = np.arange(start, start + n)
+        cos, sin = self._rotary.angles(positions)
+        return Rows(
+            order=np.concatenate([np.arange(i, n, N_MIXED) for i in range(N_MIXED)]),
+            first=np.zeros(1, np.intp),
+            prefixes=np.empty((len(kept), 0, 2), np.int64),
+            lengths=np.empty(0, np.intp),
+            own=positions,
+            stored=np.array(addresses, np.int64),
+            slots=1,
+            slot=np.zeros(n, np.intp),
+            block_size=kept.shape[3],
+            first_answer=n - answers,
+            cos=cos,
+            sin=sin,
+        )
 
 
 class _Weights:

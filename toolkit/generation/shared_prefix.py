@@ -193,6 +193,8 @@ class SharedPrefixBatch(LogitsRows):
 
     def prefill(self, token_ids: Sequence[int]) -> tuple[Prompt, mx.array]:
         """Read a prompt; its keys and values, and the logits after its last token, (1, vocabulary)."""
+        if self._forward.native is not None:
+            return self._native_prefill(self._forward.native, np.array(token_ids, np.intp))
         layers = self._prefilling(len(token_ids), None).layers
         with patched(self._names):
             logits = self._forward.prefill(token_ids, layers, PREFILL_CHUNK)
@@ -268,7 +270,15 @@ class SharedPrefixBatch(LogitsRows):
         )
         logits = network.step(np.array(token_ids, np.intp), rows)
         self.own[:n] += 1
-        return mx.array(logits)
+        return logits
+
+    def _native_prefill(self, network: NativeNetwork, token_ids: NDArray[np.intp]) -> tuple[Prompt, mx.array]:
+        length, (heads, dim) = len(token_ids), network.kv_shape
+        kept = np.empty((len(self._layers), 2, heads, length, dim), np.float32)
+        for start in range(0, length, PREFILL_CHUNK):
+            end = min(start + PREFILL_CHUNK, length)
+            logits = network.read(token_ids[start:end], start, kept, answers=end == length)
+        return Prompt(length, [(keys, values) for keys, values in kept]), mx.array(np.array(logits))
 
     def _prefilling(self, length: int, before: Prompt | None) -> _Prefill:
         return _Prefill(length, len(self._layers), before, self.defers_rotary)
