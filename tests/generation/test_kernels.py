@@ -11,7 +11,10 @@ import pytest
 
 from toolkit.generation import kernels, threads
 from toolkit.generation.compiled_math import compiled, exp
+from toolkit.generation.distribution import Distribution
 from toolkit.generation.row_passes import BLOCK, Workspace, n_blocks, n_maxima
+from toolkit.generation.sampler import Sampler
+from toolkit.generation.sampling import draw
 
 pytestmark = pytest.mark.usefixtures("implementation")
 
@@ -114,6 +117,48 @@ def test_a_row_that_is_not_finite_shows_and_its_neighbours_do_not_change(value: 
     others = np.arange(len(logits)) != 4
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old[others], new[others])
+
+
+@pytest.mark.parametrize("n_tokens", [1, 5, 63, 64, 257, 1000, 5000])
+@pytest.mark.parametrize("kind", ["plain", "ties", "masked", "one value", "nearly all masked"])
+def test_the_largest_logits_equal_ones_by_rising_id(n_tokens: int, kind: str) -> None:
+    logits = logits_of(n_tokens)
+    if kind == "ties":
+        logits = np.round(logits)
+    elif kind == "masked":
+        logits[:, ::3] = -np.inf
+    elif kind == "one value":
+        logits[:] = 2
+    elif kind == "nearly all masked":
+        logits[:, n_tokens // 3 + 1 :] = -np.inf
+        logits[:, : n_tokens // 3] = -np.inf
+    order = np.lexsort((np.broadcast_to(np.arange(n_tokens), logits.shape), -logits), axis=1)
+    distribution = Distribution.of(logits)
+    for k in (1, 5, 32, 201):
+        ids, values = distribution.top(k)
+        np.testing.assert_array_equal(ids, order[:, :k])
+        np.testing.assert_array_equal(values, np.take_along_axis(logits, order[:, :k], 1))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.4, 3.0])
+@pytest.mark.parametrize("n_tokens", [1, 255, 256, 257, 1000])
+def test_a_draw_inverts_the_cumulative_distribution(n_tokens: int, temperature: float) -> None:
+    logits = logits_of(n_tokens, rows=300)
+    logits[::2, ::3] = -np.inf
+    logits[:, -1] = np.maximum(logits[:, -1], -3)  # some mass in every row
+    uniforms = RANDOM.random(300)
+    uniforms[:3] = 0, 1 - 2**-53, 0.5
+    drawn = draw(Distribution.of(logits), Sampler(temperature), uniforms).token_ids
+    y = (logits.astype(np.float64) - logits.max(axis=1, keepdims=True)) / temperature
+    running = np.exp(y).cumsum(axis=1)
+    running /= running[:, -1:]
+    rows = np.arange(300)
+    before = np.where(drawn > 0, running[rows, drawn - 1], 0)
+    assert (before - 1e-5 <= uniforms).all()
+    assert (uniforms <= running[rows, drawn] + 1e-5).all()
+    assert np.isfinite(logits[rows, drawn]).all()
+    expected = (running <= uniforms[:, None]).sum(axis=1)
+    assert (drawn == expected).mean() > 0.99
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.7])

@@ -100,6 +100,99 @@ def mass_and_moments(logits: Floats, maxima: Floats, block_sums: Floats, sums: N
 
 
 @compiled()
+def _take(value: np.float32, token: int, n: int, ids: NDArray[np.int32], values: Floats) -> int:
+    """Put a token in its place among the n largest so far, if it is one; how many there are then."""
+    k = values.size
+    if n == k and not (value > values[k - 1] or (value == values[k - 1] and token < ids[k - 1])):
+        return n
+    place = n if n < k else k - 1
+    while place > 0 and (
+        value > values[place - 1] or (value == values[place - 1] and token < ids[place - 1])
+    ):
+        values[place], ids[place] = values[place - 1], ids[place - 1]
+        place -= 1
+    values[place], ids[place] = value, token
+    return min(n + 1, k)
+
+
+@compiled()
+def top(logits: Floats, maxima: Floats, ids: NDArray[np.int32], values: Floats) -> None:
+    """Fill ids and values (n, k) with the largest logits of each row, (n, V), falling, equal ones by rising id.
+
+    `maxima` (n, n_maxima) are those of `_maxima`. k of them are at least as large as the k-th, so that k logits are,
+    and only logits whose maximum is can be among the k largest. A bad row gets what has no meaning.
+    """
+    n_tokens, k = logits.shape[1], values.shape[1]
+    stride = n_tokens // N_INTERLEAVED
+    likely, places = np.empty(k, np.float32), np.empty(k, np.int32)
+    for i in range(logits.shape[0]):
+        row, n = logits[i], 0
+        ids[i], values[i] = 0, -np.inf
+        for j in range(maxima.shape[1]):
+            n = _take(maxima[i, j], j, n, places, likely)
+        bound = likely[k - 1] if n == k else np.float32(-np.inf)
+        n = 0
+        if bound == -np.inf:  # too many are as likely, and the first are wanted
+            for token in range(n_tokens):
+                n = _take(row[token], token, n, ids[i], values[i])
+            continue
+        for j in range(maxima.shape[1]):
+            if maxima[i, j] < bound:
+                continue
+            if j >= stride:
+                token = j - stride + stride * N_INTERLEAVED
+                n = _take(row[token], token, n, ids[i], values[i])
+                continue
+            for token in range(j, stride * N_INTERLEAVED, stride):
+                if row[token] >= bound:
+                    n = _take(row[token], token, n, ids[i], values[i])
+
+
+@compiled()
+def draw(
+    factor: float,
+    logits: Floats,
+    maximum: Floats,
+    block_sums: Floats,
+    uniforms: NDArray[np.float64],
+    ids: NDArray[np.int32],
+) -> None:
+    """ids (n,): the first token of each row whose cumulative mass exceeds uniform times all mass, by rising id.
+
+    The mass is that of `mass` with the same factor, and block_sums (n, n_blocks) what it or `mass_and_moments` gave.
+    Where rounding puts the target at all mass, or over it, the last place that adds to the sum is meant.
+    """
+    for i in range(logits.shape[0]):
+        total = np.float64(0)
+        for block in range(block_sums.shape[1]):
+            total += block_sums[i, block]
+        target = uniforms[i] * total
+        before = running = np.float64(0)
+        block = 0
+        for block in range(block_sums.shape[1]):  # the place is meant
+            before = running
+            running += block_sums[i, block]
+            if running > target or running >= total:
+                break
+        tokens = logits[i, block * BLOCK : (block + 1) * BLOCK]
+        target, total = target - before, np.float64(0)
+        for j in range(tokens.size):
+            total += _weight(tokens[j], maximum[i], np.float32(factor))
+        running, place = np.float64(0), 0
+        for place in range(tokens.size):
+            running += _weight(tokens[place], maximum[i], np.float32(factor))
+            if running > target or running >= total:
+                break
+        ids[i] = block * BLOCK + place
+
+
+@compiled(fastmath=IN_ORDER)
+def _weight(logit: np.float32, maximum: np.float32, factor: np.float32) -> np.float32:
+    y = np.float32((logit - maximum) * factor)
+    return _ZERO if y < LOWEST else exp(y)
+
+
+@compiled()
 def count_above(logits: Floats, values: Floats, counts: NDArray[np.int32]) -> None:
     """counts (n,): how many logits of each row, (n, V), are greater than the row's value."""
     for i in range(logits.shape[0]):

@@ -83,6 +83,40 @@ def mass(
     _share_out(kernel, len(logits) // MIN_ROWS, logits, maximum, block_sums)
 
 
+def top(logits: Floats, maxima: Floats, k: int) -> tuple[NDArray[np.int32], Floats] | None:
+    """Ids and logits (n, k) of the largest of each row, (n, V), falling, equal ones by rising id; k is at most V.
+
+    `maxima` (n, n_maxima) are those of `mass_and_moments`. None where nothing is compiled.
+    """
+    if not can_compile():
+        return None
+    from toolkit.generation import compiled_passes
+
+    ids, values = np.empty((len(logits), k), np.int32), np.empty((len(logits), k), np.float32)
+    _share_out(compiled_passes.top, len(logits) // MIN_ROWS, logits, maxima, ids, values)
+    return ids, values
+
+
+def draw(
+    logits: Floats,
+    maximum: Floats,
+    block_sums: Floats,
+    temperature: float,
+    uniforms: NDArray[np.float64],
+) -> NDArray[np.int32] | None:
+    """(n,) tokens drawn from exp((logits - maximum) / temperature), by rising id; None where nothing is compiled.
+
+    `block_sums` (n, n_blocks) are those of `mass`, at this temperature.
+    """
+    if not can_compile():
+        return None
+    from toolkit.generation import compiled_passes
+
+    ids = np.empty(len(logits), np.int32)
+    compiled_passes.draw(1 / temperature, logits, maximum, block_sums, uniforms, ids)
+    return ids
+
+
 def count_above(logits: Floats, values: Floats, space: row_passes.Workspace) -> NDArray[np.int32]:
     """(n,) how many logits of each row are greater than the row's value."""
     if not can_compile():

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from .distribution import Distribution, Mass
 from .filters import keep
 from .row_passes import BLOCK, count_true, tempered_weights
@@ -91,6 +92,11 @@ class _Whole:
     mass: Mass
 
     def draw(self, uniforms: NDArray[np.float64]) -> NDArray[np.int32]:
+        whole, mass = self.distribution, self.mass
+        compiled = kernels.draw(whole.logits, whole.maximum, mass.block_sums, mass.temperature, uniforms)
+        return self._draw(uniforms) if compiled is None else compiled
+
+    def _draw(self, uniforms: NDArray[np.float64]) -> NDArray[np.int32]:
         running = self.mass.block_sums.cumsum(axis=1, dtype=np.float64)
         target = uniforms * running[:, -1]
         block, before = _invert(running, target)
