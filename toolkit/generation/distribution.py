@@ -177,8 +177,10 @@ class Distribution:
             values[place, : found.size] = row.take(found)
         return Candidates(ids, values)
 
-    def top(self, k: int) -> Top:
-        """The `k` (at least 1) largest logits of each row, or all V where there are fewer, exactly."""
+    def top(self, k: int, rows: NDArray[np.intp] | None = None) -> Top:
+        """The `k` (at least 1) largest logits of each row, or of some, or all V where there are fewer, exactly."""
+        if rows is not None:
+            return self._of_rows(rows).top(k)
         k = min(k, self.n_tokens)
         compiled = kernels.top(self.logits, self.block_maxima, k)
         if compiled is not None:
@@ -187,6 +189,17 @@ class Distribution:
         # The candidates come by rising id and the sort is stable, so equal logits stay in that order.
         order = np.argsort(-found.logits, axis=1, kind="stable")[:, :k]
         return Top(np.take_along_axis(found.ids, order, 1), np.take_along_axis(found.logits, order, 1))
+
+    def _of_rows(self, rows: NDArray[np.intp]) -> Distribution:
+        return Distribution(
+            self.logits[rows],
+            self.maximum[rows],
+            Mass(self.mass.temperature, self.mass.block_sums[rows], self.mass.total[rows]),
+            self.logsumexp[rows],
+            self.block_maxima[rows],
+            None,
+            self.workspace,
+        )
 
     def count_above(self, logits: NDArray[np.float32]) -> NDArray[np.int32]:
         """How many logits of each row are strictly greater than the given one, (B,)."""

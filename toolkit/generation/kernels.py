@@ -147,6 +147,6 @@ def _share_out(kernel: Callable[..., None], shares: int, *arrays: NDArray[Any]) 
 
 
 def _split(n: int, arrays: tuple[NDArray[Any], ...]) -> Iterator[list[NDArray[Any]]]:
-    edges = np.linspace(0, len(arrays[0]), n + 1).astype(int).tolist()
+    edges = [len(arrays[0]) * i // n for i in range(n + 1)]
     for start, end in itertools.pairwise(edges):
         yield [array[start:end] for array in arrays]

@@ -270,9 +270,7 @@ def _boosted(distribution: Distribution, top: Top, token_logprob: NDArray[np.flo
     # A flat row, where more tokens than were looked at have enough probability, is rare.
     flat = np.flatnonzero((np.exp(logs[:, -1]) > BOOST_MINIMUM) & (logs.shape[1] < n_top))
     if flat.size:
-        place = distribution.n_tokens - n_top
-        upper = np.partition(distribution.logits[flat], place, axis=1)[:, place:]
-        logs = -np.sort(-upper, axis=1) - distribution.logsumexp[flat, None]
+        logs = distribution.top(n_top, flat).logits - distribution.logsumexp[flat, None]
         boosted[flat] = boosted_prob(logs, token_logprob[flat])
     return boosted
 
