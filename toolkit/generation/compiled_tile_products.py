@@ -121,22 +121,6 @@ def _n_pieces(weight: NDArray[np.uint32]) -> int:
 
 
 @compiled()
-def _split_weight(weight: NDArray[np.uint32], first: int, last: int, values: Halves) -> None:
-    """Panels first to last: a tile holds pairs of inputs one below the other, and 16 outputs side by side."""
-    outputs, inputs = weight.shape
-    values[first:last] = 0
-    for panel in range(first, last):
-        for j in range(min(BLOCK, outputs - panel * BLOCK)):
-            for i in range(inputs):
-                rest = weight[panel * BLOCK + j, i]
-                for place in range(values.shape[2]):
-                    piece = _piece(rest, place)
-                    rest = _rest(rest, piece)
-                    row, column = i % DEPTH // 2, 2 * (j % ROWS) + i % 2
-                    values[panel, i // DEPTH, place, j // ROWS, row, column] = piece >> np.uint32(16)
-
-
-@compiled()
 def _split_part(inputs: NDArray[np.uint32], a: Halves, b: Halves, c: Halves) -> None:
     """Some numbers of one row into their pieces."""
     for i in range(inputs.size):
@@ -146,6 +130,25 @@ def _split_part(inputs: NDArray[np.uint32], a: Halves, b: Halves, c: Halves) -> 
         a[i] = one >> np.uint32(16)
         b[i] = two >> np.uint32(16)
         c[i] = _rest(rest, two) >> np.uint32(16)
+
+
+@compiled()
+def _split_weight(weight: NDArray[np.uint32], first: int, last: int, values: Halves) -> None:
+    """Panels first to last: a tile holds pairs of inputs one below the other, and 16 outputs side by side."""
+    outputs, inputs = weight.shape
+    pieces = np.zeros((N_PIECES, DEPTH), np.uint16)
+    pairs, by_pair = pieces.view(np.uint32), values.view(np.uint32)
+    for panel in range(first, last):
+        for step in range(values.shape[1]):
+            tiles, width = by_pair[panel, step], min(DEPTH, inputs - step * DEPTH)
+            tiles[:] = 0
+            pieces[:] = 0
+            for j in range(min(BLOCK, outputs - panel * BLOCK)):
+                row = weight[panel * BLOCK + j, step * DEPTH : step * DEPTH + width]
+                _split_part(row, pieces[0], pieces[1], pieces[2])
+                for place in range(tiles.shape[0]):
+                    for i in range(DEPTH // 2):
+                        tiles[place, j // ROWS, i, j % ROWS] = pairs[place, i]
 
 
 @cfunc(PREPARE, cache=True)
