@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from toolkit.collect.plan import in_shard, missing_sequences
 from toolkit.collect.prompts import Prompt
 from toolkit.collect.render import render_prompts
 from toolkit.collect.settings import RenderSettings, Settings
-from toolkit.errors import ToolkitError
+from toolkit.errors import DataFault, ToolkitError
 from toolkit.generation.beam_settings import BeamSettings
 from toolkit.generation.sampler import Sampler
-from toolkit.store import open_run
+from toolkit.store import RunWriter, open_run
 from toolkit.store.lock import Shard
 from toolkit.store.validate import validate
 
@@ -182,6 +183,51 @@ def test_many_small_commits_hold_the_same(
     collected(3, more={"overwrite": True})
     assert len(open_run(run_path).parts()) > 1
     assert ids_of(run_path) == at_once
+
+
+def test_the_loop_goes_on_while_a_commit_is_written(
+    collected: Collect, run_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, steps, original = threading.Event(), [0], RunWriter.commit
+
+    def slow(writer: RunWriter, *given: Any) -> Any:
+        assert written.wait(60)
+        return original(writer, *given)
+
+    def on_step(step: Any) -> None:
+        steps[0] += 1
+        if steps[0] == 12:
+            written.set()
+
+    monkeypatch.setattr("toolkit.collect.collector.COMMIT_SEQUENCES", 1)
+    monkeypatch.setattr(RunWriter, "commit", slow)
+    outcome = collected(3, more={"on_step": on_step})
+    assert steps[0] > 12
+    assert outcome.n_sequences == len(ids_of(run_path)) == 9
+    assert not list(validate(run_path))
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_commit_that_fails_ends_the_loop_and_is_tried_once_more(
+    stays: bool, collected: Collect, run_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, seen, original = [], [], RunWriter.commit
+
+    def failing(writer: RunWriter, records: Any, vocabulary: Any) -> Any:
+        tried.append({record.key for record in records})
+        if len(tried) == 2 or (stays and len(tried) > 2):
+            raise DataFault("cannot write: No space left on device")
+        return original(writer, records, vocabulary)
+
+    monkeypatch.setattr("toolkit.collect.collector.COMMIT_SEQUENCES", 1)
+    monkeypatch.setattr(RunWriter, "commit", failing)
+    with pytest.raises(DataFault, match="No space left"):
+        collected(3, more={"on_step": lambda step: seen.extend(record.key for record in step.records)})
+    assert tried[1] <= tried[2]
+    assert set(ids_of(run_path)) == (tried[0] if stays else tried[0] | tried[2])
+    monkeypatch.setattr(RunWriter, "commit", original)
+    collected(3)
+    assert len(ids_of(run_path)) == 9
 
 
 def test_beams_beside_samples(collected: Collect, run_path: Path) -> None:

@@ -360,7 +360,8 @@ def test_many_small_commits_hold_the_same(
     monkeypatch.setattr("toolkit.collect.collector.COMMIT_PROMPT_TOKENS", 1)
     start(prompt_logprobs=True, more={"overwrite": True})
     run = open_run(run_path)
-    assert (len(run.parts()), len(run.parts("prompt_tokens"))) == (4, 2)
+    assert 2 <= len(run.parts()) <= 4  # what ends during a commit waits for the next
+    assert len(run.parts("prompt_tokens")) == 2
     assert run.tokens_df().equals(at_once[0])
     assert run.prompt_tokens_df().equals(at_once[1])
 

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -88,6 +89,25 @@ class Events:
         Path.write_bytes = counted  # type: ignore[method-assign]
 
 
+class AtOnce:
+    """Stands for the thread that commits: does it at once, so that events come in one order."""
+
+    def __init__(self, n: int, **named: Any) -> None: ...
+
+    def __enter__(self) -> AtOnce:
+        return self
+
+    def __exit__(self, *given: object) -> None: ...
+
+    def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*given))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 def install(events: Events) -> None:
     """Put the mock model into the collector, and the events into everything that touches the disk."""
     import pyarrow.parquet as pq
@@ -105,6 +125,7 @@ def install(events: Events) -> None:
     steps.BlasThreads = lambda: SimpleNamespace(check=lambda: None)  # it would compute with MLX in a fork
     steps.choose_statistics = lambda sampler, k: numpy_statistics(sampler, k)
     collector.COMMIT_SEQUENCES = 3
+    collector.ThreadPoolExecutor = AtOnce  # type: ignore[assignment, misc]
     for owner, name in ((os, "replace"), (os, "fsync"), (pq.ParquetWriter, "write_table")):
         events.before(owner, name)
     events.before(pq.ParquetWriter, "close")

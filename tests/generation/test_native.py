@@ -16,8 +16,8 @@ from toolkit.generation.backend import choose_batch
 from toolkit.generation.compiled_attention import gated_rows, normalise
 from toolkit.generation.compiled_vector_products import SHAPE
 from toolkit.generation.forward import Forward
-from toolkit.generation.products import SWITCH
 from toolkit.generation.shared_prefix import SharedPrefixBatch
+from toolkit.tile_unit import SWITCH
 
 from .networks import make_network
 
@@ -113,7 +113,7 @@ def test_a_network_that_computes_something_else_with_the_same_parts_is_left_to_m
     def of(*given: Any) -> native.NativeNetwork:
         found = made(*given)
         assert found is not None
-        found._network = found._network._replace(scale=0.01)
+        found.network = found.network._replace(scale=0.01)
         return found
 
     monkeypatch.setattr(native.NativeNetwork, "of", of)

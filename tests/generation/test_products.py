@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from toolkit.generation import (
     compiled_tile_products,
     compiled_vector_products,
-    products,
     threads,
 )
-from toolkit.generation.compiled_tile_products import has_tile_unit
 from toolkit.generation.compiled_vector_products import SHAPE, Shape, tile_shape
 from toolkit.generation.products import kind_of_product, multiply
 from toolkit.generation.weight_memory import CHUNK, LINE, WeightMemory
+from toolkit.tile_unit import SWITCH, has_tile_unit
 
 pytestmark = pytest.mark.skipif(SHAPE is None, reason="a processor without fused multiply-add")
 
@@ -127,30 +126,18 @@ def test_the_tile_follows_from_the_processor(features, machine: str, expected: S
 def test_the_tile_unit_is_used_where_there_is_one_and_it_is_not_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compiled_tile_products, "has_tile_unit", lambda: True)
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr("toolkit.tile_unit.has_tile_unit", lambda: True)
+    monkeypatch.setattr(compiled_tile_products, "is_known", lambda: True)
     assert kind_of_product() is compiled_tile_products
-    monkeypatch.setenv(products.SWITCH, "0")
+    monkeypatch.setenv(SWITCH, "0")
     assert kind_of_product() is compiled_vector_products
-    monkeypatch.delenv(products.SWITCH)
-    monkeypatch.setattr(compiled_tile_products, "has_tile_unit", lambda: False)
+    monkeypatch.delenv(SWITCH)
+    monkeypatch.setattr(compiled_tile_products, "is_known", lambda: False)
     assert kind_of_product() is compiled_vector_products
-
-
-@pytest.mark.parametrize(
-    ("platform", "machine", "features"),
-    [
-        ("darwin", "arm64", {}),
-        ("linux", "aarch64", {}),
-        ("linux", "x86_64", {"amx-tile": True, "amx-bf16": False}),
-    ],
-)
-def test_other_processors_have_no_tile_unit(
-    platform: str, machine: str, features: dict[str, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.platform", platform)
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda: features)
-    assert not has_tile_unit.__wrapped__()
+    monkeypatch.setattr(compiled_tile_products, "is_known", lambda: True)
+    monkeypatch.setattr("toolkit.tile_unit.has_tile_unit", lambda: False)
+    assert kind_of_product() is compiled_vector_products
 
 
 def test_weights_begin_at_cache_lines_and_do_not_overlap() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 from toolkit.generation import threads
-from toolkit.generation.compiled_addresses import TEAM_SIZE, YIELD, wait_for_all
+from toolkit.generation.compiled_addresses import GIVEN_UP, TEAM_SIZE, YIELD, wait_for_all
 from toolkit.generation.compiled_math import compiled
 from toolkit.generation.threads import TeamSize
 
@@ -64,3 +66,45 @@ def test_work_is_shared_out_in_parts_that_are_worth_a_thread(monkeypatch: pytest
         parts.clear()
         threads.share_range(lambda first, last: parts.append((first, last)), n, work)
         assert sorted(parts) == expected
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_who_waits_for_a_thread_that_failed_goes_on(failing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_pool", functools.cache(lambda: ThreadPoolExecutor(1)))
+    team, seen = np.zeros(TEAM_SIZE, np.int64), np.zeros((3, 2), np.int64)
+
+    def give_up() -> None:
+        team[GIVEN_UP] = 1
+
+    def work(worker: int) -> None:
+        if worker == failing:
+            raise KeyboardInterrupt
+        _meet(worker, 2, team.ctypes.data, YIELD, seen)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run_together([functools.partial(work, worker) for worker in range(2)], give_up)
+    assert seen[:, 1 - failing].all()  # it went through to its end
+
+
+def test_a_pool_that_takes_no_work_lets_those_go_on_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        n = 0
+        pool = ThreadPoolExecutor(1)
+
+        def submit(self, *given: Any) -> Any:
+            self.n += 1
+            if self.n == 2:
+                raise RuntimeError("can't start new thread")
+            return self.pool.submit(*given)
+
+    pool = Full()
+    monkeypatch.setattr(threads, "_pool", lambda: pool)
+    team, seen = np.zeros(TEAM_SIZE, np.int64), np.zeros((3, 3), np.int64)
+
+    def give_up() -> None:
+        team[GIVEN_UP] = 1
+
+    jobs = [functools.partial(_meet, worker, 3, team.ctypes.data, YIELD, seen) for worker in range(3)]
+    with pytest.raises(RuntimeError, match="can't start"):
+        threads.run_together(jobs, give_up)
+    assert seen[:, 1].all()

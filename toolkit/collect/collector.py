@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -214,13 +215,18 @@ class Finished(Protocol):
 
 
 class CommitLoop:
-    """The loop, and what it has not committed yet."""
+    """The loop, and what it has not committed yet.
+
+    A thread of its own writes, one commit at a time, so that the loop does not wait for the disk.
+    """
 
     def __init__(self, model: Model, writer: RunWriter, display: Display | None) -> None:
         self._vocabulary = _Vocabulary(model)
         self._writer = writer
         self._display = display
         self._pending: list[SequenceRecord] = []
+        self._given: list[SequenceRecord] = []  # to the commit that is on its way
+        self._writing: Future[Any] | None = None
         self._committed_at = time.monotonic()
         self._n_errors = 0
 
@@ -231,20 +237,21 @@ class CommitLoop:
         began = time.monotonic()
         interrupted = False
         self._writer.restore_vocabulary(self._vocabulary)
-        try:
-            for step in steps:
-                self._take(step)
-                if on_step is not None:
-                    on_step(step)
-        except (KeyboardInterrupt, BrokenPipeError):  # the latter: who read the streamed text has gone
-            interrupted = True
-        finally:
+        with ThreadPoolExecutor(1, thread_name_prefix="toolkit-commit") as thread:
             try:
-                self._commit()
-            except KeyboardInterrupt:  # it waited for the commit
+                for step in steps:
+                    self._take(step, thread)
+                    if on_step is not None:
+                        on_step(step)
+            except (KeyboardInterrupt, BrokenPipeError):  # the latter: who read the streamed text has gone
                 interrupted = True
-            if self._display is not None:
-                self._display.close()
+            finally:
+                try:
+                    self._commit_the_rest()
+                except KeyboardInterrupt:  # it waited for the commit
+                    interrupted = True
+                if self._display is not None:
+                    self._display.close()
         counts = self._writer.counts
         return Outcome(
             n_sequences=counts.get("sequences", 0),
@@ -255,20 +262,41 @@ class CommitLoop:
             seconds=time.monotonic() - began,
         )
 
-    def _take(self, step: Finished) -> None:
+    def _take(self, step: Finished, thread: ThreadPoolExecutor) -> None:
         self._pending += step.records
         self._n_errors += sum(record.finish_reason == "error" for record in step.records)
         if self._display is not None:
             self._display.update(len(step.records), step.n_tokens)
+        if self._writing is not None:
+            if not self._writing.done():
+                return
+            self._settle()
         waited = time.monotonic() - self._committed_at
         if len(self._pending) >= COMMIT_SEQUENCES or (self._pending and waited >= COMMIT_SECONDS):
-            self._commit()
+            with deferred():
+                self._given, self._pending = self._pending, []
+                self._writing = thread.submit(self._writer.commit, self._given, self._vocabulary)
+            self._committed_at = time.monotonic()
 
-    def _commit(self) -> None:
+    def _settle(self) -> None:
+        """Wait for the commit that is on its way, and raise what it raised: its sequences are pending again."""
+        if self._writing is None:
+            return
+        try:
+            self._writing.result()
+        except BaseException:
+            self._pending = self._given + self._pending
+            raise
+        finally:
+            self._writing = None
+            self._given = []
+
+    def _commit_the_rest(self) -> None:
         with deferred():
+            with suppress(Exception):  # it is tried again, and raises again if it has to
+                self._settle()
             self._writer.commit(self._pending, self._vocabulary)
-            self._pending = []  # only now: a commit that failed is tried again when the loop ends
-        self._committed_at = time.monotonic()
+            self._pending = []
 
 
 class _Vocabulary(dict[int, tuple[bytes | None, str, bool]]):

@@ -16,7 +16,10 @@ from numba.extending import intrinsic
 from toolkit.generation.compiled_math import compiled
 
 LINE = 64  # bytes of a cache line: what threads write apart lies on lines of its own
-TEAM_SIZE = 3 * LINE // 8  # int64 numbers that a barrier needs
+TEAM_SIZE = (
+    3 * LINE // 8
+)  # int64 numbers that a barrier needs: its turn, who has arrived, whether it is given up
+GIVEN_UP = 2 * LINE // 8  # place of the last: where it is not 0, nobody waits any more
 _SPINS = 4000  # looks before the processor is offered to others; some 10 microseconds
 
 YIELD = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0  # address of sched_yield(2)
@@ -93,7 +96,7 @@ def _look(typing: Any, address: Any) -> Any:
 
 @compiled()
 def wait_for_all(team: int, n: int, give_way: int) -> None:
-    """Wait until all n threads of a team are here, and see what they wrote.
+    """Wait until all n threads of a team are here, and see what they wrote; not where the team was given up.
 
     Parameters
     ----------
@@ -109,7 +112,7 @@ def wait_for_all(team: int, n: int, give_way: int) -> None:
         _add_one(team)
         return
     looks = 0
-    while _look(team) == turn:
+    while _look(team) == turn and _look(team + 8 * GIVEN_UP) == 0:
         looks += 1
         if looks > _SPINS:
             call(give_way, ())

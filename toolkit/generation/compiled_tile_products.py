@@ -17,10 +17,6 @@ Computations, for the pieces.
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -59,21 +55,15 @@ BLOCK = 2 * ROWS  # rows, and outputs, of a block of four tiles that is summed a
 N_PIECES = 3
 LINE = 64  # bytes of a cache line
 
-_PERMISSION = (158, 0x1023, 18)  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)
 _LOWER_HALF = np.uint32(0x8000)
 _UPPER = np.uint32(0xFFFF0000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 
 
-@functools.cache
-def has_tile_unit() -> bool:
-    """Whether the processor has the unit, and the operating system lets this process use it."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return False
+def is_known() -> bool:
+    """Whether the compiler knows the unit of this processor."""
     features = llvm.get_host_cpu_features()
-    if not (features.get("amx-tile") and features.get("amx-bf16")):
-        return False
-    return ctypes.CDLL(None, use_errno=True).syscall(*map(ctypes.c_long, _PERMISSION)) == 0
+    return bool(features.get("amx-tile") and features.get("amx-bf16"))
 
 
 def pack(weight: Floats, memory: WeightMemory) -> Panels:

@@ -49,21 +49,27 @@ class StepRows:
 
 
 class NativeNetwork:
-    """A network's weights in order, and its step. Make it with `NativeNetwork.of`."""
+    """A network's weights in order, and its step. Make it with `NativeNetwork.of`.
+
+    Attributes
+    ----------
+    kind : the module of its products, see `compiled_panels`
+    network : what compiled code is told of it
+    """
 
     def __init__(self, network: Any, output: Floats) -> None:
         from toolkit.generation.compiled_step import Network
         from toolkit.generation.products import kind_of_product
 
-        body, self._kind = network.model, kind_of_product()
+        body, self.kind = network.model, kind_of_product()
         attention, rope = body.layers[0].self_attn, body.layers[0].self_attn.rope
         norms = [norm for block in body.layers for norm in _norms(block)] + [body.norm]
         self._embedding = to_numpy(body.embed_tokens.weight)
         self._rotary = Rotary(rope.dims, rope.traditional, rope.base, rope.scale)
-        self._weights = _Weights(self._kind, network, output)
-        self._network = Network(
-            prepare=self._kind.prepare.address,
-            multiply=self._kind.multiply.address,
+        self._weights = _Weights(self.kind, network, output)
+        self.network = Network(
+            prepare=self.kind.prepare.address,
+            multiply=self.kind.multiply.address,
             products=self._weights.records,
             norms=np.stack([to_numpy(norm.weight) for norm in norms]),
             epsilons=np.array([norm.eps for norm in norms], np.float64),
@@ -121,21 +127,25 @@ class NativeNetwork:
 
     def _run(self, token_ids: Indices, rows: Any) -> mx.array:
         from toolkit.generation import compiled_step
-        from toolkit.generation.compiled_addresses import TEAM_SIZE, YIELD
+        from toolkit.generation.compiled_addresses import GIVEN_UP, TEAM_SIZE, YIELD
 
         logits = self._room_for_logits(len(token_ids) - rows.first_answer)
         space = self._space(token_ids, to_numpy(logits))
-        work = len(token_ids) * self._weights.size // len(self._network.products)
+        work = len(token_ids) * self._weights.size // len(self.network.products)
         n = max(1, min(self._team_size.n, work // MIN_WORK))
         barrier = np.zeros(TEAM_SIZE, np.int64)
         team = compiled_step.Team(n, barrier.ctypes.data, YIELD)
+
+        def give_up() -> None:
+            barrier[GIVEN_UP] = 1
+
         jobs = [
-            functools.partial(compiled_step.step, worker, team, self._network, rows, space)
+            functools.partial(compiled_step.step, worker, team, self.network, rows, space)
             for worker in range(n)
         ]
         with _ONE_STEP:
             started, used = time.perf_counter(), time.process_time()
-            run_together(jobs)
+            run_together(jobs, give_up)
             self._team_size.tell(n, time.perf_counter() - started, time.process_time() - used)
         return logits
 
@@ -150,13 +160,13 @@ class NativeNetwork:
     @property
     def kv_shape(self) -> tuple[int, int]:
         """Heads of keys and values, and the numbers of each."""
-        return self._network.n_kv_heads, self._network.dim
+        return self.network.n_kv_heads, self.network.dim
 
     def _space(self, token_ids: Indices, logits: Floats) -> Any:
         from toolkit.generation.compiled_step import Space
 
         n, array = len(token_ids), workspace().array
-        network, hidden = self._network, self._embedding.shape[1]
+        network, hidden = self.network, self._embedding.shape[1]
         heads, dim = network.n_heads, network.dim
         x = array("hidden", (n, hidden))
         np.take(self._embedding, token_ids, axis=0, out=x)
@@ -164,7 +174,7 @@ class NativeNetwork:
         return Space(
             x=x,
             normed=array("normed", (n, hidden)),
-            prepared=array("prepared", (self._kind.prepared_size(n, most_inputs),), np.uint8),
+            prepared=array("prepared", (self.kind.prepared_size(n, most_inputs),), np.uint8),
             heads=array("heads", (n, heads + 2 * network.n_kv_heads, dim)),
             queries=array("queries", (n, heads, dim)),
             maximum=array("maximum", (n, heads)),

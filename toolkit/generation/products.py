@@ -5,7 +5,6 @@ Both compute in float32, and a row's result depends on neither the rows beside i
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
 import numpy as np
@@ -16,10 +15,9 @@ from toolkit.generation.compiled_addresses import call
 from toolkit.generation.compiled_math import compiled
 from toolkit.generation.compiled_panels import Panels
 from toolkit.generation.threads import share_range
+from toolkit.tile_unit import use_tile_unit
 
 Floats = NDArray[np.float32]
-
-SWITCH = "TOOLKIT_TILE_UNIT"  # "0" leaves the unit alone
 
 
 def can_multiply() -> bool:
@@ -28,8 +26,8 @@ def can_multiply() -> bool:
 
 
 def kind_of_product() -> ModuleType:
-    """The module with the kernels to use: see `compiled_panels`. $TOOLKIT_TILE_UNIT=0 leaves the tile unit alone."""
-    if os.environ.get(SWITCH) != "0" and compiled_tile_products.has_tile_unit():
+    """The module with the kernels to use: see `compiled_panels`."""
+    if use_tile_unit() and compiled_tile_products.is_known():
         return compiled_tile_products
     return compiled_vector_products
 

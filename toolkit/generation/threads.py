@@ -7,7 +7,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 # Whoever limits the threads of products means all of them: several processes share the cores by it.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -28,14 +28,35 @@ def n_threads() -> int:
     return max(1, min([n_cores(), *(int(value) for value in given if value.isdecimal())]))
 
 
-def run_together(jobs: Sequence[Callable[[], None]]) -> None:
-    """Run jobs that release the interpreter's lock, at most `n_threads` of them, the first in this thread."""
-    futures = [_pool().submit(job) for job in jobs[1:]]
+def run_together(jobs: Sequence[Callable[[], None]], give_up: Callable[[], None] | None = None) -> None:
+    """Run jobs that release the interpreter's lock, at most `n_threads` of them, the first in this thread.
+
+    Parameters
+    ----------
+    jobs : one or more
+    give_up : where jobs wait for each other, lets those go on that wait for one that failed or was interrupted
+    """
+    futures: list[Future[None]] = []
     try:
+        for job in jobs[1:]:
+            futures.append(_pool().submit(_run, job, give_up))
         jobs[0]()
+    except BaseException:
+        if give_up is not None:
+            give_up()
+        raise
     finally:
         for future in futures:
             future.result()
+
+
+def _run(job: Callable[[], None], give_up: Callable[[], None] | None) -> None:
+    try:
+        job()
+    except BaseException:
+        if give_up is not None:
+            give_up()
+        raise
 
 
 def share_range(kernel: Callable[[int, int], None], n: int, work: int) -> None:

@@ -13,6 +13,7 @@ from toolkit.memory import free_memory_bytes
 from toolkit.models import blas
 from toolkit.models.fetch import default_model_path
 from toolkit.models.folders import is_model_folder
+from toolkit.tile_unit import use_tile_unit
 
 PACKAGES = ("mlx", "mlx-lm", "numpy", "pyarrow", "pandas", "transformers", "tokenizers")
 PREFILL_SHAPE = (512, 576, 1536)  # rows, inner, columns of a layer's product in a prompt of 512 tokens
@@ -117,7 +118,7 @@ def speed_advice(gflops: float, choice: blas.BlasChoice) -> str | None:
 
 
 def kernels() -> Finding:
-    """Whether attention and statistics on the CPU are compiled."""
+    """Whether steps and statistics on the CPU are compiled, and what multiplies."""
     try:
         import numba
     except ImportError as error:
@@ -125,16 +126,17 @@ def kernels() -> Finding:
             "kernels",
             "numpy",
             f"NumPy's: Numba cannot be imported ({error})",
-            "attention and statistics on the CPU take twice as long without Numba; pip install numba",
+            "steps on the CPU take two to three times as long without Numba; pip install numba",
         )
     if getattr(numba.config, "DISABLE_JIT", False):
         return Finding(
             "kernels",
             "numpy",
             "NumPy's: $NUMBA_DISABLE_JIT is set",
-            "attention and statistics on the CPU take twice as long; unset NUMBA_DISABLE_JIT",
+            "steps on the CPU take two to three times as long; unset NUMBA_DISABLE_JIT",
         )
-    return Finding("kernels", "compiled", f"compiled, by Numba {numba.__version__}")
+    where = "on the tile unit (AMX)" if use_tile_unit() else "in vector registers"
+    return Finding("kernels", "compiled", f"compiled, by Numba {numba.__version__}; products {where}")
 
 
 def _usable_cores() -> int:
