@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from bench_step import steps
-from contenders.environment import REPORTS, cores, environment, write_report
+from contenders.environment import REPORTS, environment, write_report
 
+from toolkit.cores import usable_cores
 from toolkit.generation.backend import choose_batch
 from toolkit.generation.forward import Forward
 from toolkit.models import blas, load
@@ -174,7 +175,7 @@ def main() -> None:
     print(f"10^9 operations a second, {args.rows} rows a process; goal: forward over products {GOAL:.0%}")
     print("  processes  threads  products: blas   kernels   forward      step   forward/faster   step/faster")
     ways = []
-    for processes in dict.fromkeys((1, cores())):
+    for processes in dict.fromkeys((1, usable_cores())):
         row = figures_of(together(processes, args.rows, args.context), args.rows)
         ways.append(row)
         word = "reached" if row["reached"] else "short"

@@ -14,7 +14,7 @@ from toolkit.store import open_run
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "n_cores", lambda: 2)
+    monkeypatch.setattr(processes, "usable_cores", lambda: 2)
 
 
 def call(folder: Path, tmp_path: Path, *more: str) -> int:

@@ -35,7 +35,7 @@ QUESTIONS = ["What is the capital of France?", "How many legs?", "да!"]
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "n_cores", lambda: 2)
+    monkeypatch.setattr(processes, "usable_cores", lambda: 2)
 
 
 @pytest.fixture

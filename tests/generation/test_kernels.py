@@ -214,7 +214,7 @@ def test_an_error_in_any_thread_is_raised() -> None:
 
 
 def test_threads_are_as_many_as_a_person_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "n_cores", lambda: 6)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 6)
     for name in threads.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     assert threads.n_threads() == 6

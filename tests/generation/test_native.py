@@ -72,6 +72,44 @@ def test_its_logits_are_those_of_mlx(
         np.testing.assert_allclose(ours, theirs, atol=3e-4)
 
 
+@pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 47, 48, 49, 128, 129, 300])
+def test_a_prompt_of_any_length_is_read_as_by_mlx(length: int, tile_unit: None) -> None:
+    network = make_network("llama")
+    ids = [(7 * i + i // 5) % 40 for i in range(length)]
+    batches = [SharedPrefixBatch(forward, 3) for forward in (native_forward(network), Forward(network))]
+    (ours, our_logits), (theirs, their_logits) = [batch.prefill(ids) for batch in batches]
+    np.testing.assert_allclose(np.array(our_logits), np.array(their_logits), atol=3e-4)
+    for pair, expected in zip(ours.layers, theirs.layers, strict=True):
+        for found, wanted in zip(pair, expected, strict=True):
+            assert found.shape == wanted.shape
+            np.testing.assert_allclose(found, wanted, atol=3e-4)
+    for batch, prompt in zip(batches, (ours, theirs), strict=True):
+        batch.admit([prompt] * 3)
+    found, wanted = (np.array(batch.step([1, 2, 3])) for batch in batches)
+    np.testing.assert_allclose(found, wanted, atol=3e-4)
+    found, wanted = (
+        np.concatenate([*map(np.array, b.read(p, [5, 6, 7], 2))])
+        for b, p in zip(batches, (ours, theirs), strict=True)
+    )
+    np.testing.assert_allclose(found, wanted, atol=3e-4)
+
+
+def test_a_text_is_the_same_however_many_threads_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = native_forward(make_network("llama"))
+    assert forward.native is not None
+    ids = np.arange(200) % 40
+    monkeypatch.setattr(native, "MIN_WORK", 1)
+    monkeypatch.setattr(threads, "_pool", functools.cache(lambda: ThreadPoolExecutor(2)))
+    found = []
+    for n in (1, 2, 3):
+        monkeypatch.setattr(threads, "n_threads", lambda n=n: n)
+        text, logits = forward.native.read(ids)
+        found.append([np.array(logits), *(one for layer in text.layers() for one in layer)])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_a_row_s_bits_depend_on_neither_the_rows_beside_it_nor_threads(
     tile_unit: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def test_without_mlx_the_rest_is_still_told(tmp_path, monkeypatch):
     ],
 )
 def test_a_slow_blas_is_explained(monkeypatch, choice, device, named):
-    monkeypatch.setattr(doctor, "_usable_cores", lambda: 8)
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 8)
     advice = doctor.blas_advice(choice, device)
     assert advice is None if named is None else named in advice
 
@@ -100,7 +100,7 @@ def test_compiled_kernels_or_why_not(monkeypatch):
 
 
 def test_cores_that_others_use_are_told(folder, quick, monkeypatch):
-    monkeypatch.setattr(doctor, "_usable_cores", lambda: 4)
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 4)
     for load, named in ((3.0, None), (9.5, "9.5 programs want 4 cores")):
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
         found = by_topic(doctor.examine())["load"]

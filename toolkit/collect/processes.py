@@ -22,9 +22,10 @@ from typing import Any
 from toolkit.collect.collector import Outcome, Part, Work, collect_part, prepare
 from toolkit.collect.plan import deal
 from toolkit.collect.progress import Progress
+from toolkit.cores import usable_cores
 from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.generation.plans import PromptPlan
-from toolkit.generation.threads import VARIABLES, n_cores, n_threads
+from toolkit.generation.threads import VARIABLES, n_threads
 from toolkit.models.blas_threads import set_threads
 from toolkit.store.lock import Shard
 
@@ -62,7 +63,7 @@ def collect_in_processes(
     display = progress(n_before + missing, n_before) if progress is not None and missing else None
     began = time.monotonic()
     try:
-        with _few_threads(max(1, min(n_threads(), n_cores() // n))):
+        with _few_threads(max(1, min(n_threads(), usable_cores() // n))):
             others = [_Other(work, output, _part(work, i, n, share)) for i, share in enumerate(shares) if i]
             outcomes = _all_outcomes(
                 work, output, _part(work, 0, n, shares[0] if shares else []), others, display
@@ -75,10 +76,10 @@ def collect_in_processes(
 
 def check_processes(n: int) -> None:
     """Raise ToolkitError where so many processes are not possible or not sensible."""
-    if not 1 <= n <= n_cores():
+    if not 1 <= n <= usable_cores():
         raise ToolkitError(
-            f"{argument('processes')}: {n} is outside 1 to {n_cores()}, the cores that there are; "
-            f"use 1 to {n_cores()}"
+            f"{argument('processes')}: {n} is outside 1 to {usable_cores()}, the cores that there are; "
+            f"use 1 to {usable_cores()}"
         )
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from toolkit.generation.compiled_addresses import LINE, as_pointer, call, fetch, wait_for_all
 from toolkit.generation.compiled_attention import (
-    attend_prefix,
     attend_some,
     divide_rows,
     gated_rows,
@@ -23,6 +22,8 @@ from toolkit.generation.compiled_attention import (
 )
 from toolkit.generation.compiled_math import compiled
 from toolkit.generation.compiled_panels import N_PANELS
+from toolkit.generation.compiled_prefix import attend_packed
+from toolkit.generation.compiled_vector_products import WIDTH
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
@@ -59,14 +60,15 @@ class Network(NamedTuple):
 class Rows(NamedTuple):
     """The rows of a step, and where their keys and values are.
 
-    Rows are running texts, each with its own keys and values, or neighbouring positions of one text, which have them
-    in one place and attend to those before them.
+    Rows are running texts, each with its own keys and values behind its prompt's, or neighbouring positions of one
+    text, whose keys and values are in one place, behind those of the positions before.
     """
 
     order: Indices  # (rows,) those of one prompt side by side
     first: Indices  # (prompts + 1,) where those of each prompt begin in `order`
-    prefixes: Addresses  # (layers, prompts, 2): keys and values (kv_heads, length, dim)
+    prefixes: Addresses  # (layers, prompts, 2): keys and values of one layer of a `PackedPrompt`
     lengths: Indices  # (prompts,)
+    rooms: Indices  # (prompts,) positions that there is room for
     own: Indices  # (rows,) own positions before each row's new one
     stored: Addresses  # (layers, blocks, 2): keys and values (slots, kv_heads, block_size, dim)
     slots: int
@@ -134,13 +136,6 @@ def _stored(rows: Rows, network: Network, layer: int, block: int, which: int) ->
     """A block of own keys (0) or values (1) of all slots."""
     shape = (rows.slots, network.n_kv_heads, rows.block_size, network.dim)
     return carray(as_pointer(rows.stored[layer, block, which]), shape, np.float32)
-
-
-@compiled()
-def _prefix(rows: Rows, network: Network, layer: int, prompt: int, which: int) -> Floats:
-    """A prompt's keys (0) or values (1)."""
-    shape = (network.n_kv_heads, rows.lengths[prompt], network.dim)
-    return carray(as_pointer(rows.prefixes[layer, prompt, which]), shape, np.float32)
 
 
 @compiled()
@@ -218,14 +213,19 @@ def _take_rows(network: Network, rows: Rows, space: Space, layer: int, first: in
 @compiled()
 def _attend(network: Network, rows: Rows, space: Space, layer: int, first: int, last: int) -> None:
     """Attention of the rows first to last of the order, when all rows' keys and values are there."""
+    n_kv, dim = network.n_kv_heads, network.dim
     for prompt in range(rows.lengths.size):
         start, end = max(first, rows.first[prompt]), min(last, rows.first[prompt + 1])
-        if start < end:
-            attend_prefix(
+        if start < end and rows.lengths[prompt]:
+            room = rows.rooms[prompt]
+            keys = (n_kv, (room + WIDTH - 1) // WIDTH, dim, WIDTH)
+            values = (n_kv, (dim + WIDTH - 1) // WIDTH, room, WIDTH)
+            attend_packed(
                 rows.order[start:end],
                 space.queries,
-                _prefix(rows, network, layer, prompt, 0),
-                _prefix(rows, network, layer, prompt, 1),
+                carray(as_pointer(rows.prefixes[layer, prompt, 0]), keys, np.float32),
+                carray(as_pointer(rows.prefixes[layer, prompt, 1]), values, np.float32),
+                rows.lengths[prompt],
                 space.maximum,
                 space.total,
                 space.attention,

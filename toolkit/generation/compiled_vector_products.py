@@ -149,30 +149,33 @@ def _tile(rows: int) -> Callable[..., None]:
 
 
 _1, _2, _3, _4, _5, _6, _7, _8, _9 = (_tile(rows) for rows in range(1, MOST_ROWS + 1))
-_ROWS = _TILE.rows
+TILE_ROWS = _TILE.rows
 
 
 @compiled()
-def _tile_of(height: int, x: int, stride: int, panel: int, out: int, n: int) -> None:
-    """A tile of so many rows by one panel; arguments as of `_tile`, `out` of WIDTH numbers a row."""
+def tile_of(height: int, x: int, stride: int, panel: int, out: int, out_stride: int, n: int) -> None:
+    """Multiply 1 to `TILE_ROWS` rows by one panel of n inputs times `WIDTH` outputs.
+
+    x, panel and out are addresses; strides, from row to row of x and out, count numbers.
+    """
     if height == 9:
-        _9(x, stride, panel, out, WIDTH, n)
+        _9(x, stride, panel, out, out_stride, n)
     elif height == 8:
-        _8(x, stride, panel, out, WIDTH, n)
+        _8(x, stride, panel, out, out_stride, n)
     elif height == 7:
-        _7(x, stride, panel, out, WIDTH, n)
+        _7(x, stride, panel, out, out_stride, n)
     elif height == 6:
-        _6(x, stride, panel, out, WIDTH, n)
+        _6(x, stride, panel, out, out_stride, n)
     elif height == 5:
-        _5(x, stride, panel, out, WIDTH, n)
+        _5(x, stride, panel, out, out_stride, n)
     elif height == 4:
-        _4(x, stride, panel, out, WIDTH, n)
+        _4(x, stride, panel, out, out_stride, n)
     elif height == 3:
-        _3(x, stride, panel, out, WIDTH, n)
+        _3(x, stride, panel, out, out_stride, n)
     elif height == 2:
-        _2(x, stride, panel, out, WIDTH, n)
+        _2(x, stride, panel, out, out_stride, n)
     else:
-        _1(x, stride, panel, out, WIDTH, n)
+        _1(x, stride, panel, out, out_stride, n)
 
 
 @cfunc(PREPARE, cache=True)
@@ -191,10 +194,10 @@ def multiply(
     found = np.empty((MOST_ROWS, WIDTH), np.float32)
     for p in range(first, last):
         panel, width = told[VALUES] + p * n * WIDTH * SIZE, min(WIDTH, outputs - p * WIDTH)
-        row, tiles = 0, (rows + _ROWS - 1) // _ROWS
+        row, tiles = 0, (rows + TILE_ROWS - 1) // TILE_ROWS
         while row < rows:
             height = (rows - row + tiles - 1) // tiles
-            _tile_of(height, inputs + row * n * SIZE, n, panel, found.ctypes.data, n)
+            tile_of(height, inputs + row * n * SIZE, n, panel, found.ctypes.data, WIDTH, n)
             deliver(found, height, width, told[BIAS], target, row, p * WIDTH, add)
             row += height
             tiles -= 1

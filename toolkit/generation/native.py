@@ -27,6 +27,7 @@ from toolkit.generation.weight_memory import WeightMemory
 from toolkit.memory import free_memory_bytes
 
 SHARE = 0.5  # of the free memory that a second copy of the weights may take
+CHUNK = 128  # positions of a text that are read at once
 N_MIXED = 16  # later positions attend to more: every share gets some of all, each N_MIXED-th of them
 MOST_BYTES = 1.5  # of that copy, a byte of float32 weights: see `compiled_tile_products`
 
@@ -35,13 +36,26 @@ Indices = NDArray[np.intp]
 _ONE_STEP = threading.Lock()  # two that wait for each other's threads would wait for ever
 
 
+class NativePrompt:
+    """A text that was read: its keys and values, as `compiled_prefix` keeps them."""
+
+    def __init__(self, length: int, packed: Any) -> None:
+        self.length = length
+        self.packed = packed
+        self.addresses: NDArray[np.int64] = packed.addresses
+
+    def layers(self) -> list[tuple[Floats, Floats]]:
+        """Keys and values of each layer, (kv_heads, length, dim)."""
+        unpacked: list[tuple[Floats, Floats]] = self.packed.unpacked()
+        return unpacked
+
+
 @dataclass
 class StepRows:
     """The running texts of a step: those of each prompt, and where keys and values are."""
 
-    members: Sequence[Indices]  # the rows of each prompt, disjoint, all of 0..n-1
-    prefixes: Sequence[NDArray[np.int64]]  # of each prompt (layers, 2): addresses of its keys and values
-    lengths: Sequence[int]  # positions of each prompt
+    members: Sequence[Indices]  # the rows of each of `prompts`, disjoint, all of 0..n-1
+    prompts: Sequence[NativePrompt]
     own: Indices  # (rows,) own positions that each row holds already
     stored: NDArray[np.int64]  # (layers, blocks, 2): addresses of the rows' own keys and values
     slots: int
@@ -112,18 +126,20 @@ class NativeNetwork:
         """
         return self._run(token_ids, self._running(rows))
 
-    def read(self, token_ids: Indices, start: int, kept: Floats, answers: bool) -> mx.array:
-        """Read neighbouring positions of one text; the logits (1, vocabulary) after the last, if they are wanted.
+    def read(self, token_ids: Indices) -> tuple[NativePrompt, mx.array]:
+        """Read a text; its keys and values, and the logits (1, vocabulary) after its last token."""
+        from toolkit.generation.compiled_prefix import packed_prompt
 
-        Parameters
-        ----------
-        token_ids : (n,)
-        start : positions that were read before
-        kept : (layers, 2, kv_heads, length, dim)
-            Keys and values of the text; those of the new positions are written there.
-        answers : whether logits are wanted; else (0, vocabulary)
-        """
-        return self._run(token_ids, self._reading(len(token_ids), start, kept, answers))
+        length, layers = len(token_ids), len(self.network.epsilons) // 2
+        text = NativePrompt(0, packed_prompt(layers, *self.kv_shape, length))
+        shape = (layers, 2, self.network.n_kv_heads, min(CHUNK, length), self.network.dim)
+        new = np.empty(shape, np.float32)
+        while text.length < length:
+            ids = token_ids[text.length : text.length + CHUNK]
+            logits = self._run(ids, self._reading(len(ids), text, new, text.length + len(ids) == length))
+            text.packed.append(new[:, :, :, : len(ids)], text.length)
+            text.length += len(ids)
+        return text, mx.array(np.array(logits))
 
     def _run(self, token_ids: Indices, rows: Any) -> mx.array:
         from toolkit.generation import compiled_step
@@ -190,15 +206,16 @@ class NativeNetwork:
 
         order = np.concatenate(rows.members)
         first = np.cumsum([0, *map(len, rows.members)])
-        lengths = np.array(rows.lengths, np.intp)
+        lengths = np.array([prompt.length for prompt in rows.prompts], np.intp)
         positions = np.empty(len(order), np.intp)
         positions[order] = np.repeat(lengths, np.diff(first))
         cos, sin = self._rotary.angles(positions + rows.own)
         return Rows(
             order=order,
             first=first,
-            prefixes=np.ascontiguousarray(np.stack(rows.prefixes, axis=1)),
+            prefixes=np.stack([prompt.addresses for prompt in rows.prompts], axis=1),
             lengths=lengths,
+            rooms=lengths,
             own=np.ascontiguousarray(rows.own),
             stored=rows.stored,
             slots=rows.slots,
@@ -209,22 +226,22 @@ class NativeNetwork:
             sin=sin,
         )
 
-    def _reading(self, n: int, start: int, kept: Floats, answers: bool) -> Any:
+    def _reading(self, n: int, before: NativePrompt, new: Floats, answers: bool) -> Any:
+        """The next n positions of a text; their keys and values go into `new`, (layers, 2, kv_heads, most, dim)."""
         from toolkit.generation.compiled_step import Rows
 
-        addresses = [[[one.ctypes.data for one in layer]] for layer in kept]
-        positions = np.arange(start, start + n)
-        cos, sin = self._rotary.angles(positions)
+        cos, sin = self._rotary.angles(before.length + np.arange(n))
         return Rows(
             order=np.concatenate([np.arange(i, n, N_MIXED) for i in range(N_MIXED)]),
-            first=np.zeros(1, np.intp),
-            prefixes=np.empty((len(kept), 0, 2), np.int64),
-            lengths=np.empty(0, np.intp),
-            own=positions,
-            stored=np.array(addresses, np.int64),
+            first=np.array([0, n]),
+            prefixes=before.addresses[:, None],
+            lengths=np.array([before.length]),
+            rooms=np.array([before.packed.values.shape[3]]),
+            own=np.arange(n),
+            stored=np.array([[[one.ctypes.data for one in layer]] for layer in new], np.int64),
             slots=1,
             slot=np.zeros(n, np.intp),
-            block_size=kept.shape[3],
+            block_size=new.shape[3],
             first_answer=n - answers,
             cos=cos,
             sin=sin,

@@ -7,7 +7,6 @@ Attention is in NumPy. Knows token ids and positions, nothing of sampling.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from toolkit.generation.arrays import to_numpy
 from toolkit.generation.forward import Forward
 from toolkit.generation.logits_rows import LogitsRows
-from toolkit.generation.native import NativeNetwork, StepRows
+from toolkit.generation.native import NativeNetwork, NativePrompt, StepRows
 from toolkit.generation.numpy_kernels import KEY_BLOCK, Angles, Floats, SharedPrefix, attend_prompt
 from toolkit.generation.patches import (
     Position,
@@ -36,15 +35,16 @@ MIN_ROWS = 8  # of a step by a BLAS: its product of fewer rows may add up in ano
 
 @dataclass(eq=False)
 class Prompt:
-    """The prefilled keys and values of a prompt, a pair a layer: (kv_heads, length, dim)."""
+    """A prompt that was read. Keys and values are kept plain, or as the native network keeps them."""
 
     length: int
-    layers: list[tuple[Floats, Floats]] = field(default_factory=list)
+    plain: list[tuple[Floats, Floats]] = field(default_factory=list)  # a layer: (kv_heads, length, dim)
+    native: NativePrompt | None = None
 
-    @functools.cached_property
-    def addresses(self) -> NDArray[np.int64]:
-        """(layers, 2) where keys and values are."""
-        return np.array([[array.ctypes.data for array in layer] for layer in self.layers], np.int64)
+    @property
+    def layers(self) -> list[tuple[Floats, Floats]]:
+        """Keys and values of each layer, (kv_heads, length, dim)."""
+        return self.plain if self.native is None else self.native.layers()
 
 
 class _Prefill:
@@ -194,7 +194,8 @@ class SharedPrefixBatch(LogitsRows):
     def prefill(self, token_ids: Sequence[int]) -> tuple[Prompt, mx.array]:
         """Read a prompt; its keys and values, and the logits after its last token, (1, vocabulary)."""
         if self._forward.native is not None:
-            return self._native_prefill(self._forward.native, np.array(token_ids, np.intp))
+            text, logits = self._forward.native.read(np.array(token_ids, np.intp))
+            return Prompt(len(token_ids), native=text), logits
         layers = self._prefilling(len(token_ids), None).layers
         with patched(self._names):
             logits = self._forward.prefill(token_ids, layers, PREFILL_CHUNK)
@@ -259,8 +260,7 @@ class SharedPrefixBatch(LogitsRows):
         blocks = [zip(*layer.stored, strict=True) for layer in self._layers]
         rows = StepRows(
             members=[rows for _, rows in self.groups],
-            prefixes=[prompt.addresses for prompt, _ in self.groups],
-            lengths=[prompt.length for prompt, _ in self.groups],
+            prompts=[prompt.native for prompt, _ in self.groups if prompt.native is not None],
             own=self.own[:n],
             stored=np.array(
                 [[[a.ctypes.data for a in pair] for pair in layer] for layer in blocks], np.int64
@@ -271,14 +271,6 @@ class SharedPrefixBatch(LogitsRows):
         logits = network.step(np.array(token_ids, np.intp), rows)
         self.own[:n] += 1
         return logits
-
-    def _native_prefill(self, network: NativeNetwork, token_ids: NDArray[np.intp]) -> tuple[Prompt, mx.array]:
-        length, (heads, dim) = len(token_ids), network.kv_shape
-        kept = np.empty((len(self._layers), 2, heads, length, dim), np.float32)
-        for start in range(0, length, PREFILL_CHUNK):
-            end = min(start + PREFILL_CHUNK, length)
-            logits = network.read(token_ids[start:end], start, kept, answers=end == length)
-        return Prompt(length, [(keys, values) for keys, values in kept]), mx.array(np.array(logits))
 
     def _prefilling(self, length: int, before: Prompt | None) -> _Prefill:
         return _Prefill(length, len(self._layers), before, self.defers_rotary)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from toolkit.cores import usable_cores
+
 # Whoever limits the threads of products means all of them: several processes share the cores by it.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MIN_USED = 0.8  # of the time that threads had, from which they are said to have had their cores
@@ -17,15 +19,10 @@ SECONDS_ALONE = 5.0
 MIN_WORK = 1 << 19  # multiplications from which a thread of its own pays
 
 
-def n_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def n_threads() -> int:
     """Cores that this process may use, or fewer where one of `VARIABLES` says so."""
     given = [os.environ.get(name, "") for name in VARIABLES]
-    return max(1, min([n_cores(), *(int(value) for value in given if value.isdecimal())]))
+    return max(1, min([usable_cores(), *(int(value) for value in given if value.isdecimal())]))
 
 
 def run_together(jobs: Sequence[Callable[[], None]], give_up: Callable[[], None] | None = None) -> None:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from toolkit.cores import usable_cores
 from toolkit.memory import free_memory_bytes
 from toolkit.models import blas
 from toolkit.models.fetch import default_model_path
@@ -100,9 +101,9 @@ def blas_advice(choice: blas.BlasChoice, device: str) -> str | None:
             f"{blas.VARIABLE}=none: products run on MLX's reference BLAS, some 50 times slower than they "
             f"could; unset {blas.VARIABLE}"
         )
-    if choice.threads is not None and choice.threads < _usable_cores() // 2:
+    if choice.threads is not None and choice.threads < usable_cores() // 2:
         return (
-            f"products use {choice.threads} threads of {_usable_cores()} cores: look at OPENBLAS_NUM_THREADS"
+            f"products use {choice.threads} threads of {usable_cores()} cores: look at OPENBLAS_NUM_THREADS"
         )
     return None
 
@@ -139,15 +140,9 @@ def kernels() -> Finding:
     return Finding("kernels", "compiled", f"compiled, by Numba {numba.__version__}; products {where}")
 
 
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def load() -> Finding:
     """How many programs wanted a core in the last minute."""
-    wanted, cores = os.getloadavg()[0], _usable_cores()
+    wanted, cores = os.getloadavg()[0], usable_cores()
     advice = None
     if wanted > BUSY * cores:
         advice = (

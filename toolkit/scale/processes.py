@@ -13,6 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from toolkit.cores import usable_cores
 from toolkit.errors import DataFault, ToolkitError, argument
 from toolkit.scale.engines import Engine, Result, Task, cannot_be_sent, few_ahead
 
@@ -20,13 +21,6 @@ MOST_DEATHS = 3
 """So often workers may die with the same task before it is given up."""
 
 _AHEAD = 2  # tasks a worker: one that it does, and one that waits
-
-
-def default_workers() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Processes(Engine):
@@ -44,7 +38,7 @@ class Processes(Engine):
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = default_workers() if workers is None else workers
+        self.workers = usable_cores() if workers is None else workers
         if self.workers < 1:
             raise ToolkitError(f"{argument('workers')}: {self.workers} is below 1; use 1 or more")
         self._pool: ProcessPoolExecutor | None = None

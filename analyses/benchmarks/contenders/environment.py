@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from toolkit.cores import usable_cores
+
 ROOT = Path(__file__).parents[3]
 REPORTS = ROOT / "data" / "reports"
 PACKAGES = ("token-confidence-toolkit", "mlx", "mlx-lm", "numpy", "numba", "pyarrow", "cmeel-openblas", "mkl")
@@ -25,7 +27,7 @@ def environment() -> dict[str, Any]:
         "git_commit": _git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "cpu": cpu_name(),
-        "cores": cores(),
+        "cores": usable_cores(),
         "machine": platform.machine(),
         "system": platform.system(),
         "python": platform.python_version(),
@@ -33,13 +35,6 @@ def environment() -> dict[str, Any]:
         "packages": {name: version for name in PACKAGES if (version := _version(name)) is not None},
         "variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith(PREFIXES)},
     }
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def cpu_name() -> str:
