@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from toolkit.calls.keeping import Keeping
 from toolkit.collect.asking import Asker, AskSettings, ChoiceRows, TextSums, plan_questions
-from toolkit.collect.collector import COMMIT_SECONDS, Outcome
-from toolkit.collect.interrupts import deferred
+from toolkit.collect.collector import Outcome
 from toolkit.collect.progress import Progress
 from toolkit.collect.questions import Question
 from toolkit.collect.score import ScoreWork, score
 from toolkit.grading import config_hash
 from toolkit.judging.asked import CHOICE_GRADER
 from toolkit.store import open_run
-from toolkit.store.beside import read_beside, write_beside
+from toolkit.store.beside import read_beside
 from toolkit.store.grades import grade_sets, read_grades, write_grades
 from toolkit.store.schemas import CHOICES, GRADES
 
@@ -91,7 +91,7 @@ def ask_run(
     run = open_run(output)
     stored = _stored(run)
     _keep_grades(run.path, work.questions, plans, stored)
-    complete = _Choices(run.path).fill(work, plans, stored, None if progress is None else progress("letters"))
+    complete = _ask(run.path, work, plans, stored, None if progress is None else progress("letters"))
     return Outcome(**{**vars(outcome), "interrupted": not complete, "seconds": time.monotonic() - began})
 
 
@@ -123,59 +123,28 @@ def _sums(plan: ScoringPlan, stored: Stored) -> TextSums:
     return TextSums(*np.array([text[:2] for text in texts], np.float64).T)
 
 
-class _Choices:
-    """The table choices of a run, and the rows that are not written yet."""
-
-    def __init__(self, run: Path) -> None:
-        self._run = run
-        self._rows = read_beside(run, CHOICES.name)
-        self._pending: list[pa.Table] = []
-
-    def fill(
-        self, work: AskWork, plans: Sequence[ScoringPlan], stored: Stored, progress: MakeProgress | None
-    ) -> bool:
-        """Ask the questions whose rows are not all there; False where it was interrupted."""
-        counts = self._rows["prompt_id"].value_counts().to_pylist()
-        have = {one["values"]: one["counts"] for one in counts}
-        pairs = zip(work.questions, plans, strict=True)
-        lacking = [(q, p) for q, p in pairs if have.get(p.prompt.prompt_id) != len(q.choices)]
-        if not lacking:
-            return True
-        questions, own = map(list, zip(*lacking, strict=True))
-        self._forget([plan.prompt.prompt_id for plan in own])
-        display = None if progress is None else progress(len(plans), len(plans) - len(own))
-        asker = Asker(work.model, questions, own, work.settings)
-        return self._collect(asker.rows(lambda plan: _sums(plan, stored)), display)
-
-    def _forget(self, prompts: Sequence[str]) -> None:
-        """Drop the rows of questions that have other choices now."""
-        unwanted = pc.is_in(self._rows["prompt_id"], value_set=pa.array(prompts, pa.string()))
-        self._rows = self._rows.filter(pc.invert(unwanted))
-
-    def _collect(self, rows: Iterator[ChoiceRows], display: Progress | None) -> bool:
-        written = time.monotonic()
-        try:
-            for one in rows:
-                self._pending.append(table_of(one))
-                if display is not None:
-                    display.update(1, one.n_read)
-                if time.monotonic() - written >= COMMIT_SECONDS:
-                    self._write()
-                    written = time.monotonic()
-        except KeyboardInterrupt:
-            return False
-        finally:
-            with deferred():
-                self._write()
-            if display is not None:
-                display.close()
+def _ask(
+    run: Path, work: AskWork, plans: Sequence[ScoringPlan], stored: Stored, make: MakeProgress | None
+) -> bool:
+    """Ask the questions whose rows are not all in the table choices; False where it was interrupted."""
+    rows = read_beside(run, CHOICES.name)
+    counts = rows["prompt_id"].value_counts().to_pylist()
+    have = {one["values"]: one["counts"] for one in counts}
+    pairs = zip(work.questions, plans, strict=True)
+    lacking = [(q, p) for q, p in pairs if have.get(p.prompt.prompt_id) != len(q.choices)]
+    if not lacking:
         return True
+    questions, own = map(list, zip(*lacking, strict=True))
+    asker = Asker(work.model, questions, own, work.settings)
+    found = ((table_of(one), one.n_read) for one in asker.rows(lambda plan: _sums(plan, stored)))
+    display = None if make is None else make(len(plans), len(plans) - len(own))
+    others = _without(rows, [plan.prompt.prompt_id for plan in own])
+    return Keeping(run, CHOICES.name, others, {}).keep(found, display)
 
-    def _write(self) -> None:
-        if self._pending:
-            self._rows = pa.concat_tables([self._rows, *self._pending])
-            write_beside(self._run, CHOICES.name, self._rows, {})
-            self._pending = []
+
+def _without(rows: pa.Table, prompts: Sequence[str]) -> pa.Table:
+    """The rows but those of some questions, which have other choices now."""
+    return rows.filter(pc.invert(pc.is_in(rows["prompt_id"], value_set=pa.array(prompts, pa.string()))))
 
 
 def table_of(rows: ChoiceRows) -> pa.Table:

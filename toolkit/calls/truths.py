@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,8 +17,7 @@ from toolkit.aggregation.selection import KEY
 from toolkit.aggregation.span_tables import opened_prompts
 from toolkit.aggregation.targets import sample_kind
 from toolkit.aggregation.units import default_part
-from toolkit.collect.collector import COMMIT_SECONDS
-from toolkit.collect.interrupts import deferred
+from toolkit.calls.keeping import Keeping
 from toolkit.collect.letters import Asked
 from toolkit.collect.progress import Progress
 from toolkit.collect.settings import RenderSettings
@@ -36,7 +34,7 @@ from toolkit.collect.truths import (
 )
 from toolkit.errors import ToolkitError, argument
 from toolkit.store import open_run
-from toolkit.store.beside import check_same_settings, read_beside, write_beside
+from toolkit.store.beside import check_same_settings, read_beside
 from toolkit.store.keys import Key, key_tuples
 from toolkit.store.schemas import TRUTHS
 
@@ -117,10 +115,11 @@ def keep_truths(
     plans = [_plan(model, one, _rendering(run)) for one in lacking]
     n_before = sum(one.key in stored for one in found)
     display = progress(n_before + len(plans), n_before) if progress is not None and plans else None
-    writer = _Writer(run.path, before, settings)
-    complete = writer.fill(model, plans, display)
+    complete = Keeping(run.path, TRUTHS.name, before, settings).keep(_asked(model, plans), display)
     frame = read_beside(run.path, TRUTHS.name).to_pandas()
-    return Told(frame, writer.n_new, n_before, sum(not one.text for one in found), not complete)
+    return Told(
+        frame, len(frame) - before.num_rows, n_before, sum(not one.text for one in found), not complete
+    )
 
 
 class _Answer(NamedTuple):
@@ -140,42 +139,15 @@ class _Plan(NamedTuple):
     n_shown: int
 
 
-class _Writer:
-    """The table truths of a run, and the rows that are not written yet."""
-
-    def __init__(self, run: Path, before: pa.Table, settings: dict[str, Any]) -> None:
-        self._run, self._rows, self._settings = run, before, settings
-        self._pending: list[dict[str, Any]] = []
-        self.n_new = 0
-
-    def fill(self, model: Model, plans: Sequence[_Plan], display: Progress | None) -> bool:
-        """Ask about all of them; False where it was interrupted."""
-        written = time.monotonic()
-        found = truths(model, (text for plan in plans for text in plan.texts))
-        try:
-            for plan in plans:
-                self._pending.append(_row(plan, [next(found) for _ in plan.texts]))
-                if display is not None:
-                    display.update(1, sum(len(text.token_ids) for text in plan.texts))
-                if time.monotonic() - written >= COMMIT_SECONDS:
-                    self._write()
-                    written = time.monotonic()
-        except KeyboardInterrupt:
-            return False
-        finally:
-            with deferred():
-                self._write()
-            if display is not None:
-                display.close()
-        return True
-
-    def _write(self) -> None:
-        if self._pending:
-            new = pa.Table.from_pylist(self._pending, TRUTHS.schema)
-            self._rows = pa.concat_tables([self._rows, new])
-            write_beside(self._run, TRUTHS.name, self._rows, self._settings)
-            self.n_new += len(self._pending)
-            self._pending = []
+def _asked(model: Model, plans: Sequence[_Plan]) -> Iterator[tuple[pa.Table, int]]:
+    """The row of each answer, and the tokens that were read for it."""
+    found = truths(model, (text for plan in plans for text in plan.texts))
+    for plan in plans:
+        row = _row(plan, [next(found) for _ in plan.texts])
+        yield (
+            pa.Table.from_pylist([row], TRUTHS.schema),
+            sum(len(text.token_ids) for text in plan.texts),
+        )
 
 
 def _row(plan: _Plan, found: Sequence[Truth]) -> dict[str, Any]:
