@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench_step import steps
+from bench_step import context_ids, steps
 from contenders.environment import REPORTS, environment, write_report
 
 from toolkit.cores import usable_cores
@@ -59,7 +59,8 @@ def products(matrices: list[Any], rows: int) -> Callable[[], float]:
 
 def own_products(forward: Forward, rows: int) -> Callable[[], float] | None:
     """The same products by our own kernels, nothing between them; None where they do not serve."""
-    if forward.native is None:
+    native = forward.native
+    if native is None:
         return None
     import numpy as np
 
@@ -68,7 +69,7 @@ def own_products(forward: Forward, rows: int) -> Callable[[], float] | None:
     from toolkit.generation.compiled_panels import INPUTS, N_PANELS, OUTPUTS
     from toolkit.generation.threads import n_threads, run_together
 
-    kind, records = forward.native.kind, forward.native.network.products
+    kind, records = native.kind, native.network.products
 
     @compiled(cache=False)
     def all_of_them(address, records, rows, inputs, prepared, out, worker, n):  # type: ignore[no-untyped-def]
@@ -79,18 +80,19 @@ def own_products(forward: Forward, rows: int) -> Callable[[], float] | None:
     inputs = np.random.default_rng(0).normal(0, 1, (rows, int(records[:, INPUTS].max()))).astype(np.float32)
     prepared = np.zeros(kind.prepared_size(*inputs.shape), np.uint8)
     out = np.empty((rows, int(records[:, OUTPUTS].max())), np.float32)
-    addresses = [array.ctypes.data for array in (inputs, prepared, out)]
-    jobs = [
-        functools.partial(all_of_them, kind.multiply.address, records, rows, *addresses, worker, n_threads())
-        for worker in range(n_threads())
-    ]
+    arrays, n = (inputs, prepared, out), n_threads()
+
+    def job(worker: int) -> None:
+        # Kernels know addresses only: arrays and weights have to live as long as this is called.
+        assert native is not None
+        all_of_them(kind.multiply.address, records, rows, *(array.ctypes.data for array in arrays), worker, n)
 
     def once() -> float:
         start = time.perf_counter()
-        run_together(jobs)
+        run_together([functools.partial(job, worker) for worker in range(n)])
         return time.perf_counter() - start
 
-    jobs[0]()  # compiles
+    job(0)  # compiles
     return once
 
 
@@ -108,7 +110,7 @@ def measured(rows: int, context: int) -> dict[str, Any]:
     sys.stdin.readline()
     turns = [
         (by_blas(), by_kernels() if by_kernels else by_blas(), pass_seconds, pass_seconds + described)
-        for pass_seconds, described in steps(forward, rows, context, N_STEPS)
+        for pass_seconds, described in steps(forward, rows, context_ids(model, context), N_STEPS)
     ]
     return {
         "operations": 2 * rows * sum(matrix.size for matrix in matrices),

@@ -75,31 +75,6 @@ def mass(factor: float, logits: Floats, maximum: Floats, block_sums: Floats) -> 
 
 
 @compiled()
-def mass_and_moments(logits: Floats, maxima: Floats, block_sums: Floats, sums: NDArray[np.float64]) -> None:
-    """Fill `maxima` (n, n_maxima), `block_sums` (n, n_blocks) and `sums` (n, 5) of logits (n, V).
-
-    They are those of `row_passes.mass_and_moments`. A row with NaN or +inf, or nothing but -inf,
-    gets a maximum of NaN.
-    """
-    for i in range(logits.shape[0]):
-        maximum = _maxima(logits[i], maxima[i])
-        sums[i] = 0
-        whole = np.float64(0)
-        for block in range(block_sums.shape[1]):
-            tokens = logits[i, block * BLOCK : (block + 1) * BLOCK]
-            total, plain, first, second, half, quarter = _block_sums(tokens, maximum)
-            block_sums[i, block] = total
-            whole += total
-            sums[i, 0] += plain
-            sums[i, 1] += first
-            sums[i, 2] += second
-            sums[i, 3] += half
-            sums[i, 4] += quarter
-        if np.isnan(whole):
-            maxima[i, 0] = np.nan
-
-
-@compiled()
 def _take(value: np.float32, token: int, n: int, ids: NDArray[np.int32], values: Floats) -> int:
     """Put a token in its place among the n largest so far, if it is one; how many there are then."""
     k = values.size
@@ -116,36 +91,76 @@ def _take(value: np.float32, token: int, n: int, ids: NDArray[np.int32], values:
 
 
 @compiled()
+def _top(row: Floats, maxima: Floats, ids: NDArray[np.int32], values: Floats) -> None:
+    """`top` of one row."""
+    n_tokens, k = row.size, values.size
+    stride = n_tokens // N_INTERLEAVED
+    likely, places = np.empty(k, np.float32), np.empty(k, np.int32)
+    ids[:], values[:] = 0, -np.inf
+    n = 0
+    for j in range(maxima.size):
+        n = _take(maxima[j], j, n, places, likely)
+    bound = likely[k - 1] if n == k else np.float32(-np.inf)
+    n = 0
+    if bound == -np.inf:  # too many are as likely, and the first are wanted
+        for token in range(n_tokens):
+            n = _take(row[token], token, n, ids, values)
+        return
+    for j in range(maxima.size):
+        if maxima[j] < bound:
+            continue
+        if j >= stride:
+            token = j - stride + stride * N_INTERLEAVED
+            n = _take(row[token], token, n, ids, values)
+            continue
+        for token in range(j, stride * N_INTERLEAVED, stride):
+            if row[token] >= bound:
+                n = _take(row[token], token, n, ids, values)
+
+
+@compiled()
 def top(logits: Floats, maxima: Floats, ids: NDArray[np.int32], values: Floats) -> None:
     """Fill ids and values (n, k) with the largest logits of each row, (n, V), falling, equal ones by rising id.
 
     `maxima` (n, n_maxima) are those of `_maxima`. k of them are at least as large as the k-th, so that k logits are,
     and only logits whose maximum is can be among the k largest. A bad row gets what has no meaning.
     """
-    n_tokens, k = logits.shape[1], values.shape[1]
-    stride = n_tokens // N_INTERLEAVED
-    likely, places = np.empty(k, np.float32), np.empty(k, np.int32)
     for i in range(logits.shape[0]):
-        row, n = logits[i], 0
-        ids[i], values[i] = 0, -np.inf
-        for j in range(maxima.shape[1]):
-            n = _take(maxima[i, j], j, n, places, likely)
-        bound = likely[k - 1] if n == k else np.float32(-np.inf)
-        n = 0
-        if bound == -np.inf:  # too many are as likely, and the first are wanted
-            for token in range(n_tokens):
-                n = _take(row[token], token, n, ids[i], values[i])
-            continue
-        for j in range(maxima.shape[1]):
-            if maxima[i, j] < bound:
-                continue
-            if j >= stride:
-                token = j - stride + stride * N_INTERLEAVED
-                n = _take(row[token], token, n, ids[i], values[i])
-                continue
-            for token in range(j, stride * N_INTERLEAVED, stride):
-                if row[token] >= bound:
-                    n = _take(row[token], token, n, ids[i], values[i])
+        _top(logits[i], maxima[i], ids[i], values[i])
+
+
+@compiled()
+def mass_moments_and_top(
+    logits: Floats,
+    maxima: Floats,
+    block_sums: Floats,
+    sums: NDArray[np.float64],
+    ids: NDArray[np.int32],
+    values: Floats,
+) -> None:
+    """Fill `maxima` (n, n_maxima), `block_sums` (n, n_blocks), `sums` (n, 5), ids and values (n, k) of logits (n, V).
+
+    They are those of `row_passes.mass_and_moments` and of `top`; k may be 0. A row is visited once, while it is in
+    the processor's cache. A row with NaN or +inf, or nothing but -inf, gets a maximum of NaN.
+    """
+    for i in range(logits.shape[0]):
+        maximum = _maxima(logits[i], maxima[i])
+        sums[i] = 0
+        whole = np.float64(0)
+        for block in range(block_sums.shape[1]):
+            tokens = logits[i, block * BLOCK : (block + 1) * BLOCK]
+            total, plain, first, second, half, quarter = _block_sums(tokens, maximum)
+            block_sums[i, block] = total
+            whole += total
+            sums[i, 0] += plain
+            sums[i, 1] += first
+            sums[i, 2] += second
+            sums[i, 3] += half
+            sums[i, 4] += quarter
+        if values.shape[1]:
+            _top(logits[i], maxima[i], ids[i], values[i])
+        if np.isnan(whole):
+            maxima[i, 0] = np.nan
 
 
 @compiled()

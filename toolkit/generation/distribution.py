@@ -23,6 +23,10 @@ class Top(NamedTuple):
     logits: NDArray[np.float32]  # (B, k)
 
 
+N_TOP = 32  # the likely tokens that statistics look at; the 20 of top20_mean_logprob are among them
+NO_TOP = Top(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+
+
 class Watched(NamedTuple):
     """Some tokens of every row, however unlikely."""
 
@@ -62,6 +66,8 @@ class Distribution:
     block_maxima : (B, n) float32
         Of blocks that together hold each logit once.
     moments : Moments or None
+    likely : Top
+        The largest logits that were found on the way; none where they were not looked for.
     """
 
     logits: NDArray[np.float32]
@@ -71,6 +77,7 @@ class Distribution:
     block_maxima: NDArray[np.float32]
     moments: Moments | None
     workspace: Workspace
+    likely: Top
 
     @classmethod
     def of(
@@ -100,12 +107,14 @@ class Distribution:
         block_sums = np.empty((n_rows, n_blocks(n_tokens)), np.float32)
         sums = np.empty((n_rows, 5))
         with np.errstate(all="ignore"):
-            kernels.mass_and_moments(rows, maxima, block_sums, sums, space)
+            k = min(N_TOP, n_tokens) if moments else 0
+            likely = kernels.mass_and_moments(rows, maxima, block_sums, sums, space, k)
             maximum = maxima.max(axis=1)
             total = block_sums.sum(axis=1, dtype=np.float64)
             found = find_moments(rows, sums.T, maximum, total) if moments else None
             logsumexp = maximum + np.log(total)
-        return cls(rows, maximum, Mass(1.0, block_sums, total), logsumexp, maxima, found, space)
+        mass, top = Mass(1.0, block_sums, total), NO_TOP if likely is None else Top(*likely)
+        return cls(rows, maximum, mass, logsumexp, maxima, found, space, top)
 
     @property
     def exp(self) -> NDArray[np.float32]:
@@ -182,6 +191,8 @@ class Distribution:
         if rows is not None:
             return self._of_rows(rows).top(k)
         k = min(k, self.n_tokens)
+        if k <= self.likely.ids.shape[1]:
+            return Top(self.likely.ids[:, :k], self.likely.logits[:, :k])
         compiled = kernels.top(self.logits, self.block_maxima, k)
         if compiled is not None:
             return Top(*compiled)
@@ -199,6 +210,7 @@ class Distribution:
             self.block_maxima[rows],
             None,
             self.workspace,
+            NO_TOP,
         )
 
     def count_above(self, logits: NDArray[np.float32]) -> NDArray[np.int32]:

@@ -18,7 +18,8 @@ from toolkit.generation.numpy_kernels import Floats, silu_product
 from toolkit.generation.threads import n_threads, run_together
 
 MIN_ELEMENTS = 1 << 15  # of an activation, from which a thread of its own pays
-MIN_ROWS = 4  # of logits, likewise
+# Rows of logits likewise, of passes with exponentials and without: to wake a thread may take a millisecond.
+MIN_ROWS, MIN_ROWS_OF_SHORT = 8, 64
 
 
 @functools.cache
@@ -55,19 +56,27 @@ def mass_and_moments(
     block_sums: Floats,
     sums: NDArray[np.float64],
     space: row_passes.Workspace,
-) -> None:
+    n_top: int = 0,
+) -> tuple[NDArray[np.int32], Floats] | None:
     """Fill maxima (n, n_maxima), block_sums (n, n_blocks) and sums (n, 5) of logits (n, V).
 
     Maxima and blocks are those of `row_passes`: sums of exp(y), y = logit - the row's maximum, over a block, and
     over the row those of y, exp(y) y, exp(y) y y, exp(y / 2) and exp(y / 4). A row with NaN or +inf, or nothing
     but -inf, gets a maximum or sums that are not finite.
+
+    Returns
+    -------
+    `top` of n_top tokens, found on the way; None where nothing is compiled.
     """
     if not can_compile():
         row_passes.mass_and_moments(logits, maxima, block_sums, sums, space)
-        return
+        return None
     from toolkit.generation import compiled_passes
 
-    _share_out(compiled_passes.mass_and_moments, len(logits) // MIN_ROWS, logits, maxima, block_sums, sums)
+    ids, values = np.empty((len(logits), n_top), np.int32), np.empty((len(logits), n_top), np.float32)
+    given = (logits, maxima, block_sums, sums, ids, values)
+    _share_out(compiled_passes.mass_moments_and_top, len(logits) // MIN_ROWS, *given)
+    return ids, values
 
 
 def mass(
@@ -93,7 +102,7 @@ def top(logits: Floats, maxima: Floats, k: int) -> tuple[NDArray[np.int32], Floa
     from toolkit.generation import compiled_passes
 
     ids, values = np.empty((len(logits), k), np.int32), np.empty((len(logits), k), np.float32)
-    _share_out(compiled_passes.top, len(logits) // MIN_ROWS, logits, maxima, ids, values)
+    _share_out(compiled_passes.top, len(logits) // MIN_ROWS_OF_SHORT, logits, maxima, ids, values)
     return ids, values
 
 
@@ -124,7 +133,7 @@ def count_above(logits: Floats, values: Floats, space: row_passes.Workspace) -> 
     from toolkit.generation import compiled_passes
 
     counts = np.empty(len(logits), np.int32)
-    _share_out(compiled_passes.count_above, len(logits) // MIN_ROWS, logits, values, counts)
+    _share_out(compiled_passes.count_above, len(logits) // MIN_ROWS_OF_SHORT, logits, values, counts)
     return counts
 
 

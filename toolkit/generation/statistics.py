@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import ToolkitError
 from ..records import TokenStatistics
-from .distribution import Distribution, Top, Watched
+from .distribution import N_TOP, Distribution, Top, Watched
 from .row_passes import Moments, Workspace
 from .sampling import Sampler, draw, sampling_logprobs
 
 __all__ = ["Distribution", "Workspace", "boosted_prob", "step", "token_statistics"]
 
 N_ALTERNATIVES = 5
-N_TOP = 32  # the likely tokens looked at; the 20 of top20_mean_logprob are among them
 BOOST_SHARE = 0.3  # a drop ends a dominant set if it exceeds this share of the probability before it
 BOOST_MINIMUM = 0.005  # and this
 NONE_WATCHED = np.empty(0, np.int32)
