@@ -94,6 +94,15 @@ def test_a_prompt_of_any_length_is_read_as_by_mlx(length: int, tile_unit: None) 
     np.testing.assert_allclose(found, wanted, atol=3e-4)
 
 
+def test_logits_are_computed_of_the_last_position_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = native_forward(make_network("llama")).native
+    assert network is not None
+    rows, room = [], network._room_for_logits
+    monkeypatch.setattr(network, "_room_for_logits", lambda n: rows.append(n) or room(n))
+    network.read(np.arange(2 * native.CHUNK + 5) % 40)
+    assert rows == [0, 0, 1]
+
+
 def test_a_text_is_the_same_however_many_threads_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = native_forward(make_network("llama"))
     assert forward.native is not None
