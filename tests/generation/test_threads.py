@@ -24,7 +24,7 @@ def test_a_barrier_lets_no_thread_pass_before_all_are_there(n: int) -> None:
     assert (seen == np.arange(1, 3001)[:, None]).all()
 
 
-@compiled()
+@compiled(cache=False)  # else it would be kept with kernels that change
 def _meet(worker: int, n: int, team: int, give_way: int, seen: np.ndarray) -> int:
     """Write rounds down, and count the rounds in which another thread's was not there after waiting."""
     missing = 0

@@ -11,6 +11,9 @@ import functools
 import numpy as np
 from numba import njit
 
+from toolkit.generation.compiled_cache import look_at_all_sources
+
+look_at_all_sources()
 # Without NumPy's rule for divisions each would be checked for zero, and no loop of them becomes vector code.
 compiled = functools.partial(njit, nogil=True, cache=True, error_model="numpy")
 # Sums may be split over vector lanes: another order, but always the same one. Values that are not finite stay so.
