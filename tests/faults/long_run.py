@@ -1,7 +1,7 @@
 """A collection of many short sequences with a tiny random model, and what it took: memory, files, threads, time.
 
 `python -m tests.faults.long_run FOLDER RUN [N]` prints JSON: for each tenth of the sequences the resident memory
-at its end (bytes), the open files and threads, and the seconds that it took.
+at its end (bytes), the open files and threads, and the seconds that it took; and the same after the collection.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ TENTHS = 10
 class Watch:
     """Looks at the process whenever another tenth of the sequences has ended."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.n = total, 0
+    def __init__(self, total: int, run: Path) -> None:
+        self.total, self.n, self.run = total, 0, run
         self.began = time.monotonic()
         self.tenths: list[dict[str, float]] = []
 
@@ -30,19 +31,32 @@ class Watch:
         self.n += len(step.records)
         if self.n * TENTHS >= self.total * (len(self.tenths) + 1):
             now = time.monotonic()
-            self.tenths.append({**usage(), "seconds": now - self.began})
+            self.tenths.append({**usage(self.run), "seconds": now - self.began})
             self.began = now
 
 
-def usage() -> dict[str, float]:
-    """Resident memory in bytes, open files and threads of this process; Linux."""
+def usage(run: Path) -> dict[str, float]:
+    """Resident memory in bytes, open files and threads of this process; Linux.
+
+    What is open in the run is counted apart: a commit may be on its way.
+    """
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {
         "memory": pages * os.sysconf("SC_PAGE_SIZE"),
-        "files": len(os.listdir("/proc/self/fd")),
+        "files": sum(not inside for inside in _open_in(run)),
+        "files_in_run": sum(_open_in(run)),
         "threads": len(os.listdir("/proc/self/task")),
         "python_threads": threading.active_count(),
     }
+
+
+def _open_in(run: Path) -> list[bool]:
+    """Of each open file, whether it is in the run."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the listing's own, and what was closed meanwhile
+            found.append(Path(os.readlink(f"/proc/self/fd/{number}")).is_relative_to(run))
+    return found
 
 
 def collect_many(folder: Path, run: Path, n_sequences: int = N_SEQUENCES) -> list[dict[str, float]]:
@@ -58,9 +72,9 @@ def collect_many(folder: Path, run: Path, n_sequences: int = N_SEQUENCES) -> lis
     prompts = [Prompt(i, i + 1, id=f"q{i}", prompt=f"Question {i} of many?") for i in range(n_prompts)]
     records = render_prompts(model.tokenizer, prompts, RenderSettings())
     settings = Settings(num_samples=N_SAMPLES, max_tokens=MAX_TOKENS)
-    watch = Watch(n_prompts * N_SAMPLES)
+    watch = Watch(n_prompts * N_SAMPLES, run)
     collect(Work(model, settings, records), run, on_step=watch)
-    return watch.tenths
+    return [*watch.tenths, usage(run)]
 
 
 if __name__ == "__main__":
