@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.at_once import AtOnce
 from toolkit.collect.collector import Outcome, Work, collect
 from toolkit.collect.plan import in_shard, missing_sequences
 from toolkit.collect.prompts import Prompt
@@ -220,6 +221,7 @@ def test_a_commit_that_fails_ends_the_loop_and_is_tried_once_more(
         return original(writer, records, vocabulary)
 
     monkeypatch.setattr("toolkit.collect.collector.COMMIT_SEQUENCES", 1)
+    monkeypatch.setattr("toolkit.collect.collector.ThreadPoolExecutor", AtOnce)
     monkeypatch.setattr(RunWriter, "commit", failing)
     with pytest.raises(DataFault, match="No space left"):
         collected(3, more={"on_step": lambda step: seen.extend(record.key for record in step.records)})

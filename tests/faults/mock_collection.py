@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -89,29 +88,11 @@ class Events:
         Path.write_bytes = counted  # type: ignore[method-assign]
 
 
-class AtOnce:
-    """Stands for the thread that commits: does it at once, so that events come in one order."""
-
-    def __init__(self, n: int, **named: Any) -> None: ...
-
-    def __enter__(self) -> AtOnce:
-        return self
-
-    def __exit__(self, *given: object) -> None: ...
-
-    def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*given))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 def install(events: Events) -> None:
     """Put the mock model into the collector, and the events into everything that touches the disk."""
     import pyarrow.parquet as pq
 
+    from tests.at_once import AtOnce
     from tests.generation.mock import MockBatch, hashed_logits, numpy_statistics
     from toolkit.collect import collector, steps
 
