@@ -2,7 +2,7 @@
 
 A prompt is prefilled once into a `Prompt`; a row that continues it points there and keeps only its own
 positions, so forking copies nothing, a row that ends is replaced in place, and no step copies a cache.
-Attention is in NumPy. Knows token ids and positions, nothing of sampling.
+Attention is in compiled kernels, or in NumPy. Knows token ids and positions, nothing of sampling.
 """
 
 from __future__ import annotations
